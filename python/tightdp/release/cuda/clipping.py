@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._support.device_probe import require_module
+from ..._core import RandomStream
+from ..._device import require_module
 from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource
@@ -29,42 +30,21 @@ def clip_examples_on_device(
     [0, 2^32]. Without ``rng`` no noise is added, and an exact sum is of integers.
     """
     exact = clipping.is_arithmetic_exact(how.arithmetic)
-    integers = exact and rng is None
-    is_list = isinstance(grads, (list, tuple))
+    integers, is_list = exact and rng is None, isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
     order = partial(get_cuda_stream, given[0])
-    arrays = [view(f"grads[{i}]" if is_list else "grads", x, order) for i, x in enumerate(given)]
-    for a in arrays:
-        if len(a.shape) < (1 if is_list else 2):
-            raise ValueError(f"grads must have a batch axis and at least one other, got shape {a.shape}")
-    for field in ("dtype", "device"):
-        if len({getattr(a, field) for a in arrays}) > 1:
-            raise TypeError(f"grads must be of one {field}, got {[getattr(a, field) for a in arrays]}")
-    if len({a.shape[0] for a in arrays}) > 1:
-        raise ValueError(f"grads must agree in their first axis, the batch, got {[a.shape[0] for a in arrays]}")
+    arrays = _view_cuda_examples(given, is_list, order)
     how.check_accumulate()
-
     first, batch = arrays[0], arrays[0].shape[0]
     owner = find_cuda_library(given[0], first.device)
-    for i, a in enumerate(arrays):
-        if not a.rows_contiguous:
-            given[i] = owner.make_contiguous(given[i])
-            arrays[i] = view("grads", given[i])
-        owner.wait_for_stream(a.stream)
+    _make_cuda_rows_contiguous(owner, given, arrays)
     shapes = [a.shape[1:] for a in arrays]
     columns = sum(a.row_size for a in arrays)
     if columns == 0:
         raise ValueError("grads must have at least one column")
-    w = owner.check_doubles("weights", how.weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
-    middle = owner.check_doubles("center", how.center, (columns,), -math.inf, math.inf)
-    width = owner.check_doubles("scale", how.scale, (columns,), 1e-300, math.inf)
-    inverse = None if width is None else 1.0 / width
-    if (middle is None) != (inverse is None):
-        middle = owner.make_full(columns, 0.0) if middle is None else middle
-        inverse = owner.make_full(columns, 1.0) if inverse is None else inverse
-    out_dtype = "float64" if first.dtype == "float64" else "float32"
+    w, middle, inverse = _check_cuda_vectors(owner, how, batch, columns)
     accepted = ("int64",) if integers else ("float32", "float64")
-    made = "int64" if integers else out_dtype
+    made = "int64" if integers else "float64" if first.dtype == "float64" else "float32"
     outs = _check_cuda_outputs(how.out, shapes, is_list, first.device, order, accepted) or [
         owner.make_empty(s, made) for s in shapes
     ]
@@ -73,23 +53,13 @@ def clip_examples_on_device(
     seen = [view("out", x, order, accepted) for x in outs]
     clipping.check_clipping_norms(parts, None if exact else clipping.get_range_of_max_norm(first.dtype, seen[0].dtype))
     sensitivity = clipping.bound_clipped_sum_sensitivity(parts)
-    deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, seen[0].dtype)
-    grid, stream = 0.0, None
-    if exact:
-        # The groups share one stream, indexed by column, so the noise equals that of the host for any grouping.
-        grid = clipping.find_grid_of_sums(sensitivity, noise_multiplier)
-        if rng is not None and deviation > 0:
-            deviation, stream = clipping.convert_deviation_to_grid(grid, deviation), rng.stream_for_device()
+    deviation, grid, stream = _plan_cuda_noise(exact, rng, noise_multiplier, sensitivity, seen[0].dtype)
     kernels = require_module(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
-        a = middle if middle is None or len(parts) == 1 else owner.take_columns(middle, ends, indices)
-        b = inverse if inverse is None or len(parts) == 1 else owner.take_columns(inverse, ends, indices)
+        a, b = (x if x is None or len(parts) == 1 else owner.take_columns(x, ends, indices) for x in (middle, inverse))
         kernels.clipped_sum(
-            [
-                (arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address, start)
-                for i, start in zip(indices, _list_cuda_noise_starts(exact, arrays, indices), strict=True)
-            ],
+            _list_cuda_rows(exact, arrays, seen, indices),
             batch,
             first.dtype,
             seen[0].dtype,
@@ -112,13 +82,75 @@ def clip_examples_on_device(
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
-def _list_cuda_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
-    """Returns the index in the stream at which the noise of each array of a group starts.
+def _view_cuda_examples(given: list[Any], is_list: bool, order: Callable[[], int]) -> list[DeviceArray]:
+    """Checks the per-example arrays, which must agree in their type, device and batch, and describes them."""
+    arrays = [view(f"grads[{i}]" if is_list else "grads", x, order) for i, x in enumerate(given)]
+    for a in arrays:
+        if len(a.shape) < (1 if is_list else 2):
+            raise ValueError(f"grads must have a batch axis and at least one other, got shape {a.shape}")
+    for field in ("dtype", "device"):
+        if len({getattr(a, field) for a in arrays}) > 1:
+            raise TypeError(f"grads must be of one {field}, got {[getattr(a, field) for a in arrays]}")
+    if len({a.shape[0] for a in arrays}) > 1:
+        raise ValueError(f"grads must agree in their first axis, the batch, got {[a.shape[0] for a in arrays]}")
+    return arrays
 
-    With exact arithmetic, columns are counted over all arrays, and otherwise over the arrays of the group."""
+
+def _make_cuda_rows_contiguous(owner: Any, given: list[Any], arrays: list[DeviceArray]) -> None:
+    """Replaces arrays with gaps in their rows by copies, and waits for the work that is queued on the arrays."""
+    for i, a in enumerate(arrays):
+        if not a.rows_contiguous:
+            given[i] = owner.make_contiguous(given[i])
+            arrays[i] = view("grads", given[i])
+        owner.wait_for_stream(a.stream)
+
+
+def _check_cuda_vectors(owner: Any, how: ClippingSettings, batch: int, columns: int) -> tuple[Any, Any, Any]:
+    """Returns the weights, the centre and the inverse scale on the device, each None if the call has none.
+
+    If only one of centre and scale is given, the other one is filled in.
+    """
+    most = clipping.LARGEST_WEIGHT if clipping.is_arithmetic_exact(how.arithmetic) else math.inf
+    w = owner.check_doubles("weights", how.weights, (batch,), 0.0, most)
+    middle = owner.check_doubles("center", how.center, (columns,), -math.inf, math.inf)
+    width = owner.check_doubles("scale", how.scale, (columns,), 1e-300, math.inf)
+    inverse = None if width is None else 1.0 / width
+    if (middle is None) != (inverse is None):
+        middle = owner.make_full(columns, 0.0) if middle is None else middle
+        inverse = owner.make_full(columns, 1.0) if inverse is None else inverse
+    return w, middle, inverse
+
+
+def _plan_cuda_noise(
+    exact: bool, rng: RandomSource | None, noise_multiplier: float, sensitivity: float, dtype: str
+) -> tuple[float, float, RandomStream | None]:
+    """Returns the deviation of the noise, the grid of the sums and the random stream of the noise.
+
+    With floats the grid is 0, and each group draws its own stream. With exact arithmetic the deviation is in units of
+    the grid. The groups then share one stream, indexed by column, so the noise equals that of the host for any
+    grouping.
+    """
+    integers = exact and rng is None
+    deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, dtype)
+    if not exact:
+        return deviation, 0.0, None
+    grid = clipping.find_grid_of_sums(sensitivity, noise_multiplier)
+    if rng is None or not deviation > 0:
+        return deviation, grid, None
+    return clipping.convert_deviation_to_grid(grid, deviation), grid, rng.stream_for_device()
+
+
+def _list_cuda_rows(
+    exact: bool, arrays: list[DeviceArray], sums: list[DeviceArray], indices: list[int]
+) -> list[tuple[int, int, int, int, int]]:
+    """Describes the arrays of a group for the kernel: where the rows, their sum and their noise begin.
+
+    The noise of an array begins at an index of the random stream. With exact arithmetic, columns are counted over all
+    arrays, and otherwise over the arrays of the group.
+    """
     counted = range(len(arrays)) if exact else indices
     starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
-    return [starts[i] for i in indices]
+    return [(arrays[i].address, arrays[i].strides[0], arrays[i].row_size, sums[i].address, starts[i]) for i in indices]
 
 
 def _check_cuda_outputs(
