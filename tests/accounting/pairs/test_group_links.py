@@ -190,6 +190,5 @@ def test_parts_of_links_are_in_their_order():
         found = translate_parts_to_fewer_records(run, gone)
         assert found == sort_composition_parts(found)
         assert (dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.5, 2, count), 1) in found
-    assert (dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1) in translate_parts_to_fewer_records(
-        run, 2
-    )  # two records are never cut to two
+    # Two records are never cut to two.
+    assert (dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1) in translate_parts_to_fewer_records(run, 2)

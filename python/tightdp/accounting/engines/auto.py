@@ -156,10 +156,8 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
     parts, direction, curve, at, _, request = question
     found = _ask_engines_with_members(engine, question)
     if engine == "auto" and (alone := _get_single_derived_mechanism(parts)):
-        links, known = (
-            _ask_engines_about_links(alone, direction, request),
-            _get_limits_without_engines(parts, direction),
-        )
+        links = _ask_engines_about_links(alone, direction, request)
+        known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
             other = derived.bound_derived_epsilon(alone, links, at, known)
         else:

@@ -1,7 +1,7 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
-It would NOT be valid to compose the privacy loss distributions of adaptively chosen releases and to stop when their
-delta exceeds the target, so there is no such filter here. An adversary with two levels of noise reaches more than twice
+Composing the privacy loss distributions of adaptively chosen releases, and stopping when their delta exceeds the
+target, is NOT valid, so this module does not offer it. An adversary with two levels of noise reaches more than twice
 the target (filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs, and
 the sum never exceeds a cap that is fixed in advance.
 """

@@ -234,9 +234,8 @@ def _compose_allocations_by_grid(
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
-    level = COMPOSED_LEVEL - int(
-        0.5 * math.log2(width / COMPOSED_WIDTH)
-    )  # the width falls with the square of the spacing
+    # The width of bounds falls with the square of the spacing.
+    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))
     for mechanism, count in parts:
         if has_no_privacy_loss(mechanism):
             continue

@@ -78,9 +78,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         if self.e >= _CERTAIN:
             top = -expm1(-_round_fraction_outward(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
-        first = (
-            math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
-        )  # index of the least loss above epsilon
+        # ``first`` is the index of the least loss above epsilon.
+        first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
         spare = _round_fraction_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
@@ -96,9 +95,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
-        spread = (
-            2 * measure_binomial_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))
-        )  # Hoeffding's shape, a guess
+        # The spread is a guess that has the form of Hoeffding's bound.
+        spread = 2 * measure_binomial_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 

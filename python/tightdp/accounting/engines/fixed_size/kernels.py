@@ -38,10 +38,8 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     ``right`` bounds the pair, and ``left`` bounds the reversed pair.
     """
     n = len(right.lower)
-    behind, ahead = (
-        _bound_fixed_size_cells(left, n, h, mirrored=True),
-        _bound_fixed_size_cells(right, n, h, mirrored=False),
-    )
+    behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
+    ahead = _bound_fixed_size_cells(right, n, h, mirrored=False)
     # The value at a node is under the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)

@@ -161,7 +161,7 @@ class ParticipationMixture:
         return high
 
     def _find_end(self, epsilon: float) -> int:
-        """Returns the smallest number of participations whose curve is almost 1; ``last`` + 1 if there is none."""
+        """Returns the smallest number of participations whose curve is almost 1, or else ``last`` + 1."""
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: what is below is the reversed pair's")
         low, high = self._k.first, self._k.last + 1
@@ -243,10 +243,8 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
     It is the curve of outputs that show which steps hold the record, plus the probability that they do not show this.
     If the mixture of curves over K is smaller, it is used instead.
     """
-    mixture, shown = (
-        build_participation_mixture_above(k, mu_squared, beside),
-        build_mixture_when_participation_told(k, mu_squared, beside),
-    )
+    mixture = build_participation_mixture_above(k, mu_squared, beside)
+    shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
     # Distances of the means of N(1) and N(0) from the point where both parts of the mixture are equal.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
@@ -312,9 +310,8 @@ def _log_probability_of_no_participation(k: Participations) -> Range:
 
 def bound_added_participations_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the curve of the test that no output exceeds mu/2, together with the plain Gaussians."""
-    beyond = Range(
-        (0.5 * exp(-0.125 * mu_squared)).hi
-    )  # upper bound of the probability for one output without the record
+    # Upper bound of the probability that one output without the record exceeds mu/2.
+    beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)
     none = exp(k.count * log1p(-beyond)).lo
     less = (k.count * log1p(-k.q * (1 - beyond / (1 - beyond)))).hi
     return lambda epsilon: (none * _delta_without_participation(beside, epsilon + Range(less))).lo

@@ -93,8 +93,8 @@ def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
 
     The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
     distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f). Here both are computed with errors
-    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin, where the first
-    sine is that of the half angle and the second that of the whole angle.
+    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine
+    is that of the half angle, and the second one that of the whole angle.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)

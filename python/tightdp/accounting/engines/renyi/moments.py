@@ -50,9 +50,8 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return compute_exact_moment(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
             return compute_binary_moment(sensitivity / Range(scale), c).hi
-        # Canonne, Kamath and Steinke 2020, Theorem 4
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
-            ratio = Range(sensitivity) / sigma
+            ratio = Range(sensitivity) / sigma  # Canonne, Kamath and Steinke 2020, Theorem 4
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
@@ -72,9 +71,8 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
             return _bound_moment_when_truncated(mechanism, c)
         case Replaced(m.FixedSizeSampled(inner, size, total)) | Zeroed(m.FixedSizeSampled(inner, size, total)):
-            return _bound_moment_of_joined_sample(
-                inner, (Range(size) / total).hi, c
-            )  # zeroing reveals no more than replacing
+            # Zeroing a record reveals no more than replacing it.
+            return _bound_moment_of_joined_sample(inner, (Range(size) / total).hi, c)
         case m.PoissonSampled(inner, q):
             unsampled = bound_renyi_moment(inner, c)
             if isinstance(inner, m.Gaussian):
@@ -82,21 +80,15 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return min(bound_sampled_moment(lambda order: bound_renyi_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
             unsampled = bound_renyi_moment(m.Gaussian(sigma / 2), c)
-            return (
-                min(quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi, unsampled)
-                if sigma > _LEAST
-                else unsampled
-            )
+            sampled = quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi if sigma > _LEAST else unsampled
+            return min(sampled, unsampled)
         case ReplacedClass() if mechanism.nominal_delta == 0:
             found = bracket_replaced_losses(mechanism)[1]
             if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
-            return max(
-                _bound_moment_of_complete_pair(mechanism.dominating, c),
-                _bound_moment_of_complete_pair(mechanism.dominating, -c - 1),
-            )
+            return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case Derived():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
@@ -171,7 +163,7 @@ def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
     else:
         whole = bound_renyi_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = bound_renyi_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
-    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_joined_sample
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_moment_of_joined_sample
         fixed = min(_bound_moment_of_joined_curves(doubled, fixed), bound_renyi_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)

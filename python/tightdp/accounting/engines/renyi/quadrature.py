@@ -96,10 +96,8 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
     if not (last + _REACH) / h < MOST_NODES:
         return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
-    ahead, behind = (
-        (c + 1) * _log_ratio_at_quadrature_nodes(u, sigma, q),
-        -c * _log_ratio_at_quadrature_nodes(-u, sigma, q),
-    )
+    ahead = (c + 1) * _log_ratio_at_quadrature_nodes(u, sigma, q)
+    behind = -c * _log_ratio_at_quadrature_nodes(-u, sigma, q)
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     error = 8 * ULP * ((2 * c + 1) * spread + np.abs(ahead) + np.abs(behind) + u * u + 16)
