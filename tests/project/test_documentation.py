@@ -36,6 +36,7 @@ OTHERS = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.peers] * (".adapters." in name)) for name in MODULES]
 )
+@pytest.mark.filterwarnings("ignore:Full backward hook")  # Opacus' hooks
 def test_docstrings(name):
     for package, library in OTHERS.items():
         if name.startswith(package):

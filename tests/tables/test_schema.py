@@ -141,6 +141,19 @@ def test_nothing_is_declared_twice(data, options, capsys):
     assert f"{options[0]}: must be left out beside --schema" in capsys.readouterr().err
 
 
+def test_a_number_for_missing_ones_has_its_place_in_the_schema(data, capsys):
+    assert train(data, REVIEWED, "--fill", "age=40") == 2
+    assert 'as the entry "missing" of its column' in capsys.readouterr().err
+
+
+def test_the_draft_names_the_columns_that_it_drops(tmp_path, capsys):
+    path = tmp_path / "visits.csv"
+    days = [f"2024-01-{day:02}" for day in range(1, 29)]
+    path.write_text("day,ill\n" + "".join(f"{day},{day[-1] < '5'}\n" for day in days * 2))
+    assert main(["schema", str(path), "--label", "ill"]) == 0
+    assert "too many different texts or none: day." in capsys.readouterr().err
+
+
 def test_the_draft_replaces_nothing(data, capsys):
     assert main(["schema", str(data), "--label", "income", "--out", str(data)]) == 2
     assert main(["schema", str(data), "--label", "wage"]) == 2

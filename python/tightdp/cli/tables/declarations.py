@@ -129,8 +129,9 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
             raise ValueError(f"--schema: must be left out with --model {REGRESSION}, since it declares classes")
         beside = [name for name in OPTIONS if getattr(arguments, name)]
         if beside:
+            place = ', as the entry "missing" of its column' if beside[0] == "fill" else ""
             raise ValueError(
-                f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all"
+                f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all{place}"
             )
         s = Schema.read(arguments.schema)
         return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
