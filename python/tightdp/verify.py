@@ -27,7 +27,7 @@ from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_p
 
 FORMAT, VERSION = "tightdp certificate", 1
 RELATIONS = "add_or_remove", "add", "remove", "replace", "replace_special"
-MOST_BYTES, MOST_COUNT, MOST_DEPTH = 20_000, 2**53, 16
+MOST_BYTES, MOST_COUNT = 20_000, 2**53
 LN2 = math.log(2.0)
 FARTHEST = 2.0**14
 """Largest output that is looked at, in standard deviations of the noise."""
@@ -361,7 +361,7 @@ class EitherOrder(Symmetric):
 
 
 @dataclass(frozen=True)
-class Chain(Pair):
+class RecordChain(Pair):
     """A group of ``size`` records. ``parts`` are the pairs and counts of what one record of it is exposed to.
 
     Only an upper bound of its curve is known: the data sets between the two neighbours are a chain.
@@ -371,7 +371,7 @@ class Chain(Pair):
     size: int
 
     def reverse_pair(self) -> Pair:
-        return Chain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
+        return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta: the links' lines make one line, and two lines have means (section 7)."""
@@ -459,7 +459,7 @@ ZERO_SHIFT: Shifts = ((Fraction(0), Fraction(1)),)
 
 
 @dataclass(frozen=True)
-class Mixture(Pair):
+class NormalMixtures(Pair):
     """P = sum p_i N(a_i, 1) against Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
 
     The loss Y therefore grows with the output u.
@@ -469,7 +469,7 @@ class Mixture(Pair):
     behind: Shifts
 
     def reverse_pair(self) -> Pair:
-        return Mixture(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
+        return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
     def find_extremes(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Returns the least and the largest mean in P, and then those in Q."""
@@ -699,7 +699,7 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
     """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
-    chains = [pair for pair in run if isinstance(pair, Chain)]
+    chains = [pair for pair in run if isinstance(pair, RecordChain)]
     if chains:
         if run == {chains[0]: 1}:
             yield arb(0), chains[0].bound_curve(epsilon, points), "chain"
@@ -726,7 +726,9 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
             found = sum_outcomes(finite, rest[0][0] if rest else None, to_ball(epsilon))
             yield found.lower(), found.upper(), f"formula, {bits} bits"
         return
-    if any(isinstance(pair, (Normal, Mixture)) for pair, _ in rest):
+    if high and (least := bound_distance(run)) is not None:
+        yield arb(0), least, "total variation"
+    if any(isinstance(pair, (Normal, NormalMixtures)) for pair, _ in rest):
         methods = (invert_transform, (50, 100), "contour"), (sum_along_rays, (40, 80, 120), "rays")
         for method, precisions, name in methods:
             with suppress(Unverified):
@@ -779,6 +781,22 @@ def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> a
         elif not y < epsilon:
             total += p * (1 - (epsilon - y).exp()) if y > epsilon else (p * (1 - (epsilon - y).exp())).union(arb(0))
     return total
+
+
+def bound_distance(run: Run) -> arb | None:
+    """Returns a quick upper bound of delta(0), the total variation distance (section 2); None if there is none."""
+    found = None
+    ctx.prec = 64
+    with suppress(Unverified):
+        found = arb(sum((count * pair.evaluate_curve(arb(0)) for pair, count in run.items()), arb(0)).upper())
+    with suppress(Unverified):
+        if find_infinity_of_run(run).is_zero():
+            squares = arb(1)
+            for pair, count in run.items():
+                squares *= pair.compute_moments(1.0, 0.0, 1, 64)[0].real ** count
+            half = arb(((squares - 1).max(arb(0)).sqrt() / 2).upper())
+            found = half if found is None or not found < half else found
+    return found
 
 
 def bound_by_moment(run: Run, epsilon: arb) -> arb:
@@ -934,7 +952,10 @@ def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
     found = []
     for pair, count in run.items():
         if not (
-            isinstance(pair, Mixture) and pair.behind == ZERO_SHIFT and len(pair.ahead) == 2 and not pair.ahead[0][0]
+            isinstance(pair, NormalMixtures)
+            and pair.behind == ZERO_SHIFT
+            and len(pair.ahead) == 2
+            and not pair.ahead[0][0]
         ):
             return []
         shift, q = pair.ahead[1]
@@ -1028,7 +1049,7 @@ class Measure(NamedTuple):
     infinity: arb
 
 
-class Scale(NamedTuple):
+class GridPlan(NamedTuple):
     """Plan of a composition on a lattice of spacing ``h``; masses below 2^-cut may be moved; ``high``: upwards."""
 
     h: arb
@@ -1130,7 +1151,7 @@ def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool)
     if anchored:  # both atoms of the pair that matters most are on the lattice
         gap = abs(max(anchored, key=lambda each: each[1])[0])
         step = gap / math.ceil(float((gap / step).mid()))
-    plan, total, offset = Scale(step, bits, cut, high), None, arb(0)
+    plan, total, offset = GridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
         origin = pair.find_anchors()[0] if pair.find_anchors() else arb(0)
         lay = discretize_from_above if high else discretize_from_below
@@ -1155,7 +1176,7 @@ Laid = tuple[Measure, arb]
 """A distribution on a lattice, and a number by which all of its losses are smaller than their lattice points."""
 
 
-def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
+def place_points(plan: GridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
     """Returns the indices of the lattice points that enclose a range of losses."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
     if high - low > MOST_POINTS / 4:
@@ -1163,7 +1184,7 @@ def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[i
     return math.floor(low), math.ceil(high) + 1
 
 
-def discretize_from_above(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
     """Returns a distribution that dominates: each cell's mass at its two ends, with the same masses of P and Q."""
     low, high = place_points(plan, origin, ends)
     points = [origin + plan.h * i for i in range(low, high + 1)]
@@ -1181,7 +1202,7 @@ def discretize_from_above(pair: Pair, plan: Scale, origin: arb, ends: tuple[floa
     return Measure(fmpz_poly([plan.to_integer(mass) for mass in masses]), low, arb(infinity.upper())), arb(0)
 
 
-def discretize_from_below(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
     """Returns a distribution that is dominated: outputs are merged around each point, and moved down to it."""
     low, high = place_points(plan, origin, ends)
     centers = [origin + plan.h * i for i in range(low, high + 1)]
@@ -1440,10 +1461,10 @@ def _build_draws(m: dict[str, Any], k: int) -> Row:
 
     far = 1 if m.get("special") else 2
     behind = tuple((-shift, share) for shift, share in list_shifts(far, 1 - lost, Fraction(0)))
-    upper: list[tuple[Pair, int]] = [(Mixture(list_shifts(2, 1 - lost, Fraction(0)), behind), 1)]
+    upper: list[tuple[Pair, int]] = [(NormalMixtures(list_shifts(2, 1 - lost, Fraction(0)), behind), 1)]
     if lost:
         upper.append((_build_approximate(Fraction(0), lost), 1))
-    attained = Mixture(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
+    attained = NormalMixtures(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
     orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_pair(), 1)]]
     return Row(upper, orders[:1] if m.get("special") else orders)
 
@@ -1500,8 +1521,8 @@ def _build_class(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) ->
     )
 
 
-def _build_mixture(shifts: Shifts, k: int) -> Mixture:
-    return Mixture(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
+def _build_mixture(shifts: Shifts, k: int) -> NormalMixtures:
+    return NormalMixtures(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
 
 
 def _build_poisson_sample(m: dict[str, Any], k: int) -> Row:
@@ -1557,7 +1578,7 @@ def _build_chain(m: dict[str, Any], k: int) -> Row:
     choices = range(max(len(row.lower) for row, _ in rows))
     upper = [(pair, n * count) for row, count in rows for pair, n in row.upper]
     lower = [[(pair, n * count) for row, count in rows for pair, n in row.lower[i % len(row.lower)]] for i in choices]
-    return Row([(Chain(tuple(upper), m["size"]), 1)] if upper else [], lower)
+    return Row([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
 
 
 def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:

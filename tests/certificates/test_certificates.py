@@ -209,6 +209,17 @@ def test_enumerated_truths_are_verified_and_what_is_past_them_is_not():
         assert not verify.check(write_delta(mechanism, value * (1 + 1e-9), 1.0))
 
 
+def test_an_epsilon_of_nothing_is_verified_by_the_total_variation_distance():
+    text = (S(G(1.5), 1e-4) * 4).certificate(delta=0.02, neighbors="add").to_json()
+    assert json.loads(text)["epsilon"] == [0.0, 0.0]
+    assert verify.check(text)
+    # TV of the two steps is at least that of one: q (2 Phi(1/2) - 1) = .0383
+    step = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 1.0},
+            "sampling_probability": 0.1}  # fmt: skip
+    assert not verify.check(write_delta(step, 0.0, 0.038, epsilon=0.0))
+    assert verify.check(write_delta(step, 0.0, 0.0383, epsilon=0.0))
+
+
 def test_a_group_is_verified_at_the_value_that_its_class_attains_and_not_below():
     """The event of probability p has at most g(p) under the next data set, g(p) = min(E p, 1 - (1 - p)/E), E = e^.5."""
     mp = pytest.importorskip("mpmath").mp
