@@ -23,12 +23,14 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
+from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
 
 FORMAT, VERSION = "tightdp certificate", 1
 RELATIONS = "add_or_remove", "add", "remove", "replace", "replace_special"
-MOST_BYTES, MOST_COUNT, MOST_DEPTH = 20_000, 2**53, 16
+MOST_BYTES, MOST_COUNT = 20_000, 2**53
 LN2 = math.log(2.0)
+FARTHEST = 2.0**14
+"""Largest output that is looked at, in standard deviations of the noise."""
 
 
 class Unverified(ValueError):
@@ -308,12 +310,156 @@ class Joined(Symmetric):
         return sampled.find_tails(y) if y >= 0 else Reversed(sampled).find_tails(y)
 
 
-Shifts = tuple[tuple[Fraction, Fraction], ...]
-"""Means of normal distributions of standard deviation 1, with their weights."""
+@dataclass(frozen=True)
+class Told(Pair):
+    """One of two pairs, chosen at random and told; the second with a probability between ``low`` and ``high``."""
+
+    one: Pair
+    other: Pair
+    low: Fraction
+    high: Fraction
+
+    def compute_mean(self, first: arb, second: arb) -> arb:
+        """Returns the mean of two numbers."""
+        share = to_ball(self.low).union(to_ball(self.high))
+        return (1 - share) * first + share * second
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        (p, q), (r, s) = self.one.find_tails(y), self.other.find_tails(y)
+        return self.compute_mean(p, r), self.compute_mean(q, s)
+
+    def reverse_pair(self) -> Pair:
+        return Told(self.one.reverse_pair(), self.other.reverse_pair(), self.low, self.high)
+
+    def find_infinity(self) -> arb:
+        return self.compute_mean(self.one.find_infinity(), self.other.find_infinity())
+
+    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+        (a, b), (c, d) = self.one.find_extreme_losses(), self.other.find_extreme_losses()
+        return None if a is None or c is None else a.min(c), None if b is None or d is None else b.max(d)
 
 
 @dataclass(frozen=True)
-class Mixture(Pair):
+class EitherOrder(Symmetric):
+    """The larger one of the curves of (P, Q) and of (Q, P)."""
+
+    pair: Pair
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        back = self.pair.reverse_pair()
+        here, there = self.pair.evaluate_curve(y), back.evaluate_curve(y)
+        if here > there or here < there:
+            return (self.pair if here > there else back).find_tails(y)
+        (p, q), (r, s) = self.pair.find_tails(y), back.find_tails(y)
+        return p.union(r), q.union(s)
+
+    def evaluate_curve(self, epsilon: arb) -> arb:
+        return self.pair.evaluate_curve(epsilon).max(self.pair.reverse_pair().evaluate_curve(epsilon))
+
+    def find_infinity(self) -> arb:
+        return self.pair.find_infinity().max(self.pair.reverse_pair().find_infinity())
+
+
+@dataclass(frozen=True)
+class RecordChain(Pair):
+    """A group of ``size`` records. ``parts`` are the pairs and counts of what one record of it is exposed to.
+
+    Only an upper bound of its curve is known: the data sets between the two neighbours are a chain.
+    """
+
+    parts: tuple[tuple[Pair, int], ...]
+    size: int
+
+    def reverse_pair(self) -> Pair:
+        return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
+
+    def bound_curve(self, epsilon: Fraction, points: int) -> arb:
+        """Returns an upper bound of delta: the links' lines make one line, and two lines have means (section 7)."""
+        known: dict[Fraction, arb] = {}
+
+        def bound_link(e: Fraction) -> arb:
+            """Returns an upper bound of delta of one record. Each is computed only once."""
+            if e not in known:
+                found = next(bound_delta(merge_parts(list(self.parts)), e, 1e-9, True, points), None)
+                known[e] = arb(1) if found is None else arb(found[1].upper())
+                ctx.prec = 128
+            return known[e]
+
+        def add_lines(links: list[Fraction]) -> arb:
+            """Returns the height of the line that the links make; its slope is e to the sum of the links."""
+            total = arb(0)
+            for e in links:
+                total = bound_link(e) + to_ball(e).exp() * total
+            return total
+
+        # Choices only: the best links on a grid, for all sums; two sums around epsilon; then one chain, improved.
+        ctx.prec, at = 128, float(epsilon)
+        tops = [(pair.find_extreme_losses()[1], count) for pair, count in self.parts]
+        top = sum(float(high) * count for high, count in tops if high is not None)
+        width = top / 36 if 0 < top < 20 and all(high is not None for high, _ in tops) else (abs(at) + 4) / 36
+        steps = range(-36, 37)
+        heights = {i: max(float(bound_link(Fraction(width * i))), 0.0) for i in steps}
+        best = {i: (heights[i], [i]) for i in steps}
+        for _ in range(self.size - 1):
+            longer: dict[int, tuple[float, list[int]]] = {}
+            for total, (height, chain) in best.items():
+                for i in steps:
+                    line = heights[i] + math.exp(min(width * i, 600.0)) * height, [*chain, i]
+                    if total + i not in longer or line[0] < longer[total + i][0]:
+                        longer[total + i] = line
+            best = longer
+        x, chosen = math.exp(at), (math.inf, 0, 0)
+        for i in (i for i in best if width * i <= at):
+            for j in (j for j in best if width * j > at):
+                share = (x - math.exp(width * i)) / (math.exp(width * j) - math.exp(width * i))
+                chosen = min(chosen, ((1 - share) * best[i][0] + share * best[j][0], i, j))
+        found = arb(1)
+        if chosen[0] < math.inf:
+            sides = [[Fraction(width * i) for i in best[side][1]] for side in chosen[1:]]
+            low, high = (to_ball(sum(side)).exp() for side in sides)
+            weight = (to_ball(epsilon).exp() - low) / (high - low)
+            if weight >= 0 and weight <= 1:
+                found = (1 - weight) * add_lines(sides[0]) + weight * add_lines(sides[1])
+        near = min(best, key=lambda i: abs(width * i - at))
+        links: list[Fraction] = [Fraction(width * i) for i in best[near][1]]
+        links[0] += epsilon - sum(links)
+        move = Fraction(width / 2)
+        while move > width / 1000 and len(known) < 400:
+            for i in range(self.size):
+                for j in range(self.size):
+                    moved = [e + move * ((n == i) - (n == j)) for n, e in enumerate(links)]
+                    if i != j and add_lines(moved) < add_lines(links):
+                        links = moved
+            move /= 2
+        return arb(found.min(add_lines(links)).min(arb(1)).upper())
+
+
+@dataclass(frozen=True)
+class Concentrated(Symmetric):
+    """The class of (xi, rho)-zCDP. Nothing but a bound of its moments is known.
+
+    With ``replaced`` a record is replaced, so that a data set without it lies between the two neighbours.
+    """
+
+    rho: Fraction
+    xi: Fraction = Fraction(0)
+    replaced: bool = False
+
+    def compute_moment(self, z: acb) -> acb:
+        """Returns a bound of the moment at a real z > 0."""
+        rho, xi = to_ball(self.rho), to_ball(self.xi)
+        if self.replaced:
+            rho, xi = 4 * rho, xi * (2 + 1 / (2 * z.real + 1))
+        return (z * ((z + 1) * rho + xi)).exp()
+
+
+Shifts = tuple[tuple[Fraction, Fraction], ...]
+"""Means of normal distributions of standard deviation 1, with their weights."""
+ZERO_SHIFT: Shifts = ((Fraction(0), Fraction(1)),)
+
+
+@dataclass(frozen=True)
+class NormalMixtures(Pair):
     """P = sum p_i N(a_i, 1) against Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
 
     The loss Y therefore grows with the output u.
@@ -323,12 +469,18 @@ class Mixture(Pair):
     behind: Shifts
 
     def reverse_pair(self) -> Pair:
-        return Mixture(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
+        return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
     def find_extremes(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Returns the least and the largest mean in P, and then those in Q."""
         a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
         return min(a), max(a), min(b), max(b)
+
+    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+        (a_low, p_low), (a_high, p_high) = min(self.ahead), max(self.ahead)
+        (b_low, q_low), (b_high, q_high) = min(self.behind), max(self.behind)
+        low = to_ball(p_low / q_low).log() if a_low == b_low else None
+        return low, to_ball(p_high / q_high).log() if a_high == b_high else None
 
     def build_logs(self) -> Callable[[arb], tuple[arb, arb, arb]]:
         """Returns a function of u: log dP/dN(0), log dQ/dN(0), and the derivative of their difference."""
@@ -347,47 +499,52 @@ class Mixture(Pair):
 
         return evaluate_logs
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        """Returns probabilities of u > v, where v encloses the output whose loss is ``y``."""
-        evaluate_logs, far, wanted = self.build_logs(), arb(2) ** 14, ctx.prec
-        low, high = -far, far
+    def estimate_output(self, y: float) -> float:
+        """Returns about the output whose loss is ``y`` (nothing is proved here)."""
+        sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
 
-        def bisect_at(middle: arb) -> bool:
-            """Moves one end to ``middle``, if it is known on which side the output lies."""
-            nonlocal low, high
-            ahead, behind, _ = evaluate_logs(middle)
-            if ahead - behind < y:
-                low = middle
-            elif ahead - behind > y:
-                high = middle
-            else:
-                return False
-            return True
+        def evaluate_loss(u: float) -> float:
+            logs = []
+            for side in sides:
+                terms = [a * u + shift for a, shift in side]
+                logs.append(max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms)))
+            return logs[0] - logs[1]
 
-        ctx.prec = 64
-        while high - low > 0.01 and bisect_at(((low + high) / 2).mid()):
-            pass
-        ctx.prec = wanted
-        near = ((low + high) / 2).mid()
-        for _ in range(wanted.bit_length()):  # Newton's steps guess where the ends may be; bisection proves it
+        low, high = -FARTHEST, FARTHEST
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if evaluate_loss(middle) < y else (low, middle)
+        return (low + high) / 2
+
+    def find_output_range(self, y: arb) -> tuple[arb, arb]:
+        """Returns two outputs between which the loss passes ``y``; the ends of the range where it may not."""
+        evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
+        for _ in range(3):  # Newton's steps guess where it is; the signs of the loss at both ends prove it
             ahead, behind, slope = evaluate_logs(near)
             near = (near - (ahead - behind - y) / slope).mid()
-        for power in (wanted - 24, wanted // 2):
-            for end in (near - arb(2) ** -power, near + arb(2) ** -power):
-                if low < end < high:
-                    bisect_at(end.mid())
+        low, high = arb(-FARTHEST), arb(FARTHEST)
+        for power in (ctx.prec - 24, ctx.prec // 2, 16, 4, -4):
+            width = arb(2) ** -power
+            for end in ((near - width).mid(), (near + width).mid()) if near.is_finite() else ():
+                ahead, behind, _ = evaluate_logs(end)
+                if ahead - behind < y:
+                    low = low.max(end)
+                elif ahead - behind > y:
+                    high = high.min(end)
+            if low > -FARTHEST and high < FARTHEST:
+                break
+        return low, high
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        """Returns probabilities of u > v, where v encloses the output whose loss is ``y``."""
+        low, high = self.find_output_range(y)
         ends = []
         for side in (self.ahead, self.behind):
-            least = (
-                arb(0)
-                if high >= far
-                else sum((to_ball(p) * compute_normal_tail(high - to_ball(a)) for a, p in side), arb(0))
+            least, most = (
+                sum((to_ball(p) * compute_normal_tail(end - to_ball(a)) for a, p in side), arb(0))
+                for end in (high, low)
             )
-            most = (
-                arb(1)
-                if low <= -far
-                else sum((to_ball(p) * compute_normal_tail(low - to_ball(a)) for a, p in side), arb(0))
-            )
+            least, most = least if high < FARTHEST else arb(0), most if low > -FARTHEST else arb(1)
             ends.append(least.union(most))
         return ends[0], ends[1]
 
@@ -402,7 +559,7 @@ class Mixture(Pair):
         y, s = min(strip), h * n
         step = 2 * math.pi * y / (y * y / 2 + s * y * (a_high - b_low) + 1.1 * c + need)
         first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
-        if (first + last) * n > 10**8 or first + last > 10**5:
+        if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         evaluate_logs, scale = self.build_logs(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
@@ -542,6 +699,14 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
     """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
+    chains = [pair for pair in run if isinstance(pair, RecordChain)]
+    if chains:
+        if run == {chains[0]: 1}:
+            yield arb(0), chains[0].bound_curve(epsilon, points), "chain"
+        return
+    if any(isinstance(pair, Concentrated) for pair, _ in rest):
+        yield arb(0), bound_by_moment(run, to_ball(epsilon)), "moment"
+        return
     ctx.prec = 128
     largest = [(pair.find_extreme_losses()[1], count) for pair, count in run.items()]
     if all(high is not None for high, _ in largest):
@@ -561,11 +726,15 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
             found = sum_outcomes(finite, rest[0][0] if rest else None, to_ball(epsilon))
             yield found.lower(), found.upper(), f"formula, {bits} bits"
         return
-    if any(isinstance(pair, (Normal, Mixture)) for pair, _ in rest):
-        with suppress(Unverified):
-            for bits in (50, 100):
-                yield (*invert_transform(run, to_ball(epsilon), bits), f"contour, {bits} bits")
-            return
+    if high and (least := bound_distance(run)) is not None:
+        yield arb(0), least, "total variation"
+    if any(isinstance(pair, (Normal, NormalMixtures)) for pair, _ in rest):
+        methods = (invert_transform, (50, 100), "contour"), (sum_along_rays, (40, 80, 120), "rays")
+        for method, precisions, name in methods:
+            with suppress(Unverified):
+                for bits in precisions:
+                    yield (*method(run, to_ball(epsilon), bits), f"{name}, {bits} bits")
+                return
     for size in (2**12, 2**14, 2**16, 2**18)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
             found = compose_on_grid(run, to_ball(epsilon), size, scale, high)
@@ -612,6 +781,43 @@ def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> a
         elif not y < epsilon:
             total += p * (1 - (epsilon - y).exp()) if y > epsilon else (p * (1 - (epsilon - y).exp())).union(arb(0))
     return total
+
+
+def bound_distance(run: Run) -> arb | None:
+    """Returns a quick upper bound of delta(0), the total variation distance (section 2); None if there is none."""
+    found = None
+    ctx.prec = 64
+    with suppress(Unverified):
+        found = arb(sum((count * pair.evaluate_curve(arb(0)) for pair, count in run.items()), arb(0)).upper())
+    with suppress(Unverified):
+        if find_infinity_of_run(run).is_zero():
+            squares = arb(1)
+            for pair, count in run.items():
+                squares *= pair.compute_moments(1.0, 0.0, 1, 64)[0].real ** count
+            half = arb(((squares - 1).max(arb(0)).sqrt() / 2).upper())
+            found = half if found is None or not found < half else found
+    return found
+
+
+def bound_by_moment(run: Run, epsilon: arb) -> arb:
+    """Returns Chernoff's bound of delta, by one moment (section 3)."""
+
+    def evaluate_bound(c: float) -> arb:
+        """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}."""
+        total = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log() - c * epsilon
+        for pair, count in run.items():
+            total += count * pair.compute_moments(c, 0.0, 1, ctx.prec)[0].real.log()
+        return total
+
+    ctx.prec = 100
+    low, high = math.log(1e-4), math.log(1e4)
+    while high - low > 1e-9:  # the best c, by thirds
+        one, two = low + (high - low) / 3, high - (high - low) / 3
+        if evaluate_bound(math.exp(one)) < evaluate_bound(math.exp(two)):
+            high = two
+        else:
+            low = one
+    return arb((evaluate_bound(math.exp(low)).exp() + find_infinity_of_run(run)).upper())
 
 
 def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
@@ -686,6 +892,155 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     return (total - tail - excess + beyond).lower(), (total + tail + beyond).upper()
 
 
+class SampledGaussians(NamedTuple):
+    """Steps of Gaussian noise on Poisson samples, for "remove": noise multiplier, sampling probability and count."""
+
+    sigma: arb
+    q: arb
+    steps: int
+
+    def evaluate_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
+        """Returns log B at h = e^{p + turn}: B is the density of ln(1 + e^t) per dp times e^{gamma h} (section 5)."""
+        h = (p + turn).exp()
+        decay = (-(-h).expm1()).log(analytic=analytic)
+        away = h + decay - self.find_center()
+        front = self.sigma / (2 * arb.pi()).sqrt()
+        return front.log() + gamma * h - away * away * self.sigma**2 / 2 + p + turn - decay
+
+    def find_center(self) -> arb:
+        """Returns the mean of t."""
+        return (self.q / (1 - self.q)).log() - 1 / (2 * self.sigma**2)
+
+    def choose_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
+        """Returns two numbers p beyond which B is below e^-need (about: nothing is proved here)."""
+        sigma, center, rho = float(self.sigma.mid()), float(self.find_center().mid()), 4.0
+        while True:
+            x, y = rho * math.cos(theta) - center - 0.06, rho * math.sin(theta) + 0.06
+            slope = sigma**2 * (x * math.cos(theta) - y * math.sin(theta)) - gamma * math.cos(theta)
+            if x > 1 and slope > 1.1 and gamma * rho * math.cos(theta) - sigma**2 * (x * x - y * y) / 2 < -need:
+                return min(center - 0.11 - math.sqrt(2 * need + 1) / sigma, math.log(0.09)), math.log(rho)
+            rho *= 1.1
+
+    def bound_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
+        """Returns a bound on what |B| has left of p = ``low`` and right of ``high``, as an integral or a sum."""
+        rho, center, s2 = low.exp(), self.find_center(), self.sigma**2
+        inner = center - rho - low
+        left = (gamma * rho + s2 * ((theta + rho) ** 2 - inner**2) / 2).exp() * (1 + rho) / 2
+        outer = high.exp()
+        x, y = outer * theta.cos() - center - 0.06, outer * theta.sin() + 0.06
+        slope = s2 * (x * theta.cos() - y * theta.sin()) - gamma * theta.cos()
+        if not (rho < 0.1 and inner > 0 and outer * theta.cos() > 3 and x > 0 and slope > 1 and theta < arb.pi() / 4):
+            raise Unverified("the nodes of a ray end too early")
+        right = (gamma * outer * theta.cos() - s2 * (x * x - y * y) / 2).exp() * self.sigma / (2 * arb.pi()).sqrt() * 4
+        return arb((left + right / (3 * slope)).abs_upper())
+
+    def bound_norm(self, theta: float, gamma: float) -> arb:
+        """Returns a bound on the integral of |B| along a ray."""
+        low, high = self.choose_range(theta, gamma, 40.0)
+        up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
+
+        def evaluate_norm(p: acb, analytic: bool) -> acb:
+            both = self.evaluate_log(p, up, gamma, analytic) + self.evaluate_log(p, down, gamma, analytic)
+            return (both / 2).exp()
+
+        inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
+        return arb((inside.real + self.bound_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
+
+
+def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
+    """Returns the steps of a run, or nothing if some are no Gaussians on Poisson samples of a removed record."""
+    found = []
+    for pair, count in run.items():
+        if not (
+            isinstance(pair, NormalMixtures)
+            and pair.behind == ZERO_SHIFT
+            and len(pair.ahead) == 2
+            and not pair.ahead[0][0]
+        ):
+            return []
+        shift, q = pair.ahead[1]
+        found.append(SampledGaussians(1 / to_ball(shift), to_ball(q), count))
+    return found
+
+
+def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta for few inclusions of a removed record, by the contour turned to rays (section 5)."""
+
+    def list_steps(precision: int) -> tuple[list[SampledGaussians], arb]:
+        """Returns the steps, and lambda, at a precision that is set from now on."""
+        ctx.prec = precision
+        found = list_sampled_gaussians(run)
+        return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
+
+    steps, lost = list_steps(256)
+    if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
+        raise Unverified("no few inclusions of a removed record")
+
+    def sum_single_steps() -> arb:
+        """Returns d_1, by which one step alone exceeds the threshold."""
+        total, above = arb(0), (epsilon + lost).expm1()
+        for each in steps:
+            odds = each.q / (1 - each.q)
+            far = (above.log() - each.find_center()) * each.sigma
+            total += each.steps * (odds * compute_normal_tail(far - 1 / each.sigma) - above * compute_normal_tail(far))
+        return (-lost).exp() * total
+
+    first = float(sum_single_steps().mid())
+    steps, lost = list_steps(64)
+    energy = float((epsilon + lost).mid())
+    spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
+    beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
+
+    def bound_logs(c: float) -> tuple[float, float]:
+        """Returns about log(e^{-lambda - cE} T/c), and log T."""
+        norms = [each.bound_norm(beta, 1 + c).log() * each.steps for each in steps]
+        size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
+        return size - float(lost.mid()) - c * energy - math.log(c), size
+
+    c = min((0.7, 2.0, 4.0, 8.0, 16.0, 32.0), key=lambda c: bound_logs(c)[0])
+    level, size = bound_logs(c)
+    need = level - math.log(max(first, 1e-300)) + bits * LN2 + 8
+    step = math.pi * beta / need
+    steps, lost = list_steps(math.ceil(need / LN2) + 100)
+    beta_ball, gamma = arb(beta), 1 + c
+    s, e = arb(step), epsilon + lost
+    psi = (arb.pi() - beta_ball) / 2
+    norms = [[each.bound_norm(theta, gamma) for theta in (beta / 2, beta, 1.5 * beta)] for each in steps]
+    last = max(c, need / (energy * math.sin(beta / 2)))
+    j_low, j_high = math.floor((-need - size) / step), math.ceil(math.log(last) / step)
+    products, single, wide = [acb(1)] * (j_high - j_low + 1), [acb(0)] * (j_high - j_low + 1), arb(1)
+    trust = arb(1)
+    for each, (one, middle, other) in zip(steps, norms, strict=True):
+        low, high = each.choose_range(1.5 * beta, gamma, need + size)
+        i_low, i_high = math.floor(low / step), math.ceil(high / step)
+        if (i_high - i_low) + (j_high - j_low) > 5 * 10**4:
+            raise Unverified("the rays take too many nodes")
+        weights = [s * each.evaluate_log(acb(s * i), acb(0, beta_ball), gamma).exp() for i in range(i_low, i_high + 1)]
+        turn = (arb.pi() + beta_ball) / 2
+        waves = [acb(s * k, turn).exp().exp() for k in range(i_low + j_low, i_high + j_high + 1)]
+        sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
+        rule = 2 * one.max(other) / ((arb.pi() * beta_ball / s).exp() - 1)
+        error = rule + each.bound_ends(s * i_low, s * i_high, beta_ball, gamma)
+        blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
+        for j, found in enumerate(sums):
+            products[j] *= (found + blur) ** each.steps
+            single[j] += each.steps * (found + blur - 1)
+        wide += each.steps * (middle + 1)
+        trust *= middle**each.steps
+    bound, total = trust + wide, arb(0)
+    for j, (product, linear) in enumerate(zip(products, single, strict=True)):
+        zeta = acb(s * (j_low + j), psi).exp()
+        z = zeta + c
+        total += (zeta * (-zeta * e).exp() * (product - 1 - linear) / (z * (z + 1))).imag
+    start, end, fall = (s * j_low).exp(), (s * j_high).exp(), e * psi.cos()
+    if not end >= c:
+        raise Unverified("the points of a ray end too early")
+    error = bound * arb.pi() / c / ((arb.pi() * beta_ball / s).exp() - 1)
+    error += bound * start / arb(c) ** 2 + bound * (-end * fall).exp() / (end**2 * fall)
+    value = (s * total + arb(0, error.abs_upper())) * (-lost - c * e).exp() / arb.pi() + sum_single_steps()
+    return value.lower(), value.upper()
+
+
 class Measure(NamedTuple):
     """A privacy loss distribution: integers times 2^-bits at lattice points from ``start`` on, and P's at infinity."""
 
@@ -694,7 +1049,7 @@ class Measure(NamedTuple):
     infinity: arb
 
 
-class Scale(NamedTuple):
+class GridPlan(NamedTuple):
     """Plan of a composition on a lattice of spacing ``h``; masses below 2^-cut may be moved; ``high``: upwards."""
 
     h: arb
@@ -749,7 +1104,7 @@ class Scale(NamedTuple):
         return max(whole, fmpz(0))
 
 
-MOST_POINTS = 2**20
+MOST_POINTS, MOST_TERMS = 2**20, 5 * 10**6
 
 
 def find_range(pair: Pair, cut: int) -> tuple[float, float]:
@@ -774,7 +1129,7 @@ def find_range(pair: Pair, cut: int) -> tuple[float, float]:
 
 
 def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
-    """Returns a ball whose upper or lower end bounds delta, by lattice distributions (section 5)."""
+    """Returns a ball whose upper or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
     cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
@@ -796,7 +1151,7 @@ def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool)
     if anchored:  # both atoms of the pair that matters most are on the lattice
         gap = abs(max(anchored, key=lambda each: each[1])[0])
         step = gap / math.ceil(float((gap / step).mid()))
-    plan, total, offset = Scale(step, bits, cut, high), None, arb(0)
+    plan, total, offset = GridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
         origin = pair.find_anchors()[0] if pair.find_anchors() else arb(0)
         lay = discretize_from_above if high else discretize_from_below
@@ -821,7 +1176,7 @@ Laid = tuple[Measure, arb]
 """A distribution on a lattice, and a number by which all of its losses are smaller than their lattice points."""
 
 
-def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
+def place_points(plan: GridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
     """Returns the indices of the lattice points that enclose a range of losses."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
     if high - low > MOST_POINTS / 4:
@@ -829,7 +1184,7 @@ def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[i
     return math.floor(low), math.ceil(high) + 1
 
 
-def discretize_from_above(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
     """Returns a distribution that dominates: each cell's mass at its two ends, with the same masses of P and Q."""
     low, high = place_points(plan, origin, ends)
     points = [origin + plan.h * i for i in range(low, high + 1)]
@@ -847,7 +1202,7 @@ def discretize_from_above(pair: Pair, plan: Scale, origin: arb, ends: tuple[floa
     return Measure(fmpz_poly([plan.to_integer(mass) for mass in masses]), low, arb(infinity.upper())), arb(0)
 
 
-def discretize_from_below(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
     """Returns a distribution that is dominated: outputs are merged around each point, and moved down to it."""
     low, high = place_points(plan, origin, ends)
     centers = [origin + plan.h * i for i in range(low, high + 1)]
@@ -995,6 +1350,165 @@ def _list_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
     return tuple(sorted(drawn.items()))
 
 
+def _build_given(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a pair that is given by a table of losses."""
+    if m["relation"] not in ("any", "replace" if k == 2 else "add_or_remove"):
+        raise Unverified(f"the given losses are about {m['relation']}")
+    found = lower = _build_given_table(m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"])
+    if m["optimistic"]:
+        lower = _build_given_table(m, m["optimistic"], None)
+    if k == 1 or m["mirrored"]:
+        return Row([(found, 1)], [[(lower, 1)]])
+    return Row([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
+
+
+def _build_given_table(
+    m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
+) -> Atoms:
+    """Returns all pairs with losses within ``error`` of those that are given, and Q's other mass at most ``most``.
+
+    It is ``most`` if this is within 2^-30 of the largest mass that the losses allow.
+    """
+
+    losses, masses, infinity = given
+    error = m["loss_error"]
+
+    def compute_table() -> Table:
+        """Returns balls that hold the losses and masses of all pairs."""
+        unsure, total = arb(1, arb(2) ** -50), sum(masses) + infinity
+        scale = unsure if total <= 1 else (to_ball(1 / total) * unsure).union(unsure)
+        atoms = [(to_ball(y) + arb(0, to_ball(error).upper()), to_ball(p) * scale)
+                 for y, p in zip(losses, masses, strict=True)]  # fmt: skip
+        lack = to_ball(1 - total) if total < 1 else arb(0)
+        hidden = 1 - sum((p * (-y).exp() for y, p in atoms), arb(0))
+        low, high = hidden.lower().max(arb(0)), hidden.upper().max(arb(0))
+        if most is not None and not to_ball(most) < low:
+            known = to_ball(most) <= high and to_ball(most) > high - arb(2) ** -30
+            high = high.min(to_ball(most).max(low))
+            low = high if known else low
+        above = (
+            (to_ball(infinity) * scale).union(to_ball(infinity) * scale + lack) if lack else to_ball(infinity) * scale
+        )
+        return Table(atoms, above, arb(low).union(arb(high)))
+
+    name = "given", tuple(losses), tuple(masses), infinity, error, most
+    return Atoms(name, compute_table, m["mirrored"])
+
+
+def _build_concentrated(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of zCDP: a Gaussian beside randomised response belongs to the class."""
+    rho, xi = m["rho"], m["xi"]
+    if not rho:
+        return _build_class(xi, Fraction(0), k)
+    response = _build_class(xi, Fraction(0), k).lower[0]
+    return Row([(Concentrated(rho, xi, k == 2), 1)], [[(Normal(2 * rho * k**2), 1), *response]])
+
+
+def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of discrete Gaussian noise on vectors: their largest entry, or many ones, are attained."""
+    longest, whole = m["sensitivity"], math.floor(m["sensitivity"])
+    lower: list[list[tuple[Pair, int]]] = [[]]
+    if whole:
+        ones = min(m["dimensions"], math.floor(longest**2))
+        axis, spread = _build_discrete_gaussian(m["sigma"], k * whole), _build_discrete_gaussian(m["sigma"], k)
+        lower = [[(axis, 1)], [(spread, ones)]]
+    return Row([(Concentrated((k * longest) ** 2 / (2 * m["sigma"] ** 2)), 1)], lower)
+
+
+def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
+    """Returns the ends of a ball in [0, 1]."""
+    return max(to_fraction(ball.lower()), Fraction(0)), min(to_fraction(ball.upper()), Fraction(1))
+
+
+def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a Poisson sample that is cut: whether it was cut is told, for the upper end."""
+    inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
+    poisson = _build_poisson_sample(m, k)
+    if most >= n or q == 1:
+        return poisson if most >= n else _build_fixed_size_sample({**m, "sample_size": most}, k)
+    ctx.prec = 256
+    cut = to_ball(q).beta_lower(arb(most), arb(n - most), regularized=1)
+    drawn = to_ball(q).beta_lower(arb(most + 1), arb(n - most), regularized=1) * most / n
+    plain, replaced = build_row(inner, 1), build_row(inner, 2)
+    share = min(_bound_share(drawn / cut)[1], Fraction(1))
+    if k == 2 or m.get("special"):
+        fixed = _map_row(replaced, lambda pair: Joined(pair, share))
+    else:
+        fixed = _map_row(replaced, lambda pair: sample_pair(pair, share))
+    together = _bound_share((1 - cut) * to_ball(q) + drawn)[0]
+    if not (fixed.upper and poisson.upper and share and together):
+        raise Unverified("a cut sample has no pair in the table")
+    told = Told(poisson.upper[0][0], fixed.upper[0][0], *_bound_share(cut))
+    lower = _build_poisson_sample({**m, "sampling_probability": together}, k).lower if plain.upper else [[]]
+    return Row([(told, 1)], lower)
+
+
+def _build_draws(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of draws with replacement, of which some are of the record."""
+    size, n = m["sample_size"], m["dataset_size"]
+    if size > 200:
+        raise Unverified("the table has at most 200 draws with replacement")
+    mu = 1 / m["mechanism"]["noise_multiplier"]
+    shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
+    faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
+    lost = sum((shares[j] for j in faint), Fraction(0))  # above they reveal everything, and below they are no draws
+    kept = {j: share for j, share in enumerate(shares) if j not in faint}
+
+    def list_shifts(scale: int, whole: Fraction, none: Fraction) -> Shifts:
+        found = {j: share / whole for j, share in kept.items()}
+        found[0] = found.get(0, Fraction(0)) + none
+        return tuple((scale * j * mu, share) for j, share in sorted(found.items()) if share)
+
+    far = 1 if m.get("special") else 2
+    behind = tuple((-shift, share) for shift, share in list_shifts(far, 1 - lost, Fraction(0)))
+    upper: list[tuple[Pair, int]] = [(NormalMixtures(list_shifts(2, 1 - lost, Fraction(0)), behind), 1)]
+    if lost:
+        upper.append((_build_approximate(Fraction(0), lost), 1))
+    attained = NormalMixtures(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
+    orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_pair(), 1)]]
+    return Row(upper, orders[:1] if m.get("special") else orders)
+
+
+def _build_allocation(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of steps that are drawn at random, for mechanisms with finitely many losses."""
+    inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
+    base = build_row(inner, 1)
+    if selected == steps:
+        upper, *lists = [[(pair, n * steps) for pair, n in one] for one in (base.upper, *base.lower)]
+        return Row(upper, lists)
+    lower = _map_row(base, lambda pair: sample_pair(pair, Fraction(selected, steps))).lower
+    plain = Row([(pair, n * selected) for pair, n in base.upper], lower)
+    pair = base.upper[0][0] if len(base.upper) == 1 and base.upper == base.lower[0] else None
+    if not isinstance(pair, Atoms):
+        return plain
+    values = len(pair.build_table().atoms) + 1
+    if math.comb(steps + values - 1, values - 1) * steps > 10**5:
+        return plain
+
+    def compute_table() -> Table:
+        """Returns the losses of all numbers of outputs of each kind, by the mean of products of ratios."""
+        atoms, infinity, hidden = pair.build_table()
+        kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
+        outcomes = [(arb_poly([1]), arb(1), steps)]  # prod (1 + ratio t), Q's mass, outputs that are left
+        for i, (mass, ratio) in enumerate(kinds):
+            longer = []
+            for product, weight, left in outcomes:
+                for j in range(left + 1) if i < len(kinds) - 1 else (left,):
+                    ways = weight * math.comb(left, j) * mass**j
+                    longer.append((product * arb_poly([1, ratio]) ** j, ways, left - j))
+            outcomes = longer
+        found, away = [], arb(0)
+        for product, weight, _ in outcomes:
+            ratio = product[selected] / math.comb(steps, selected)
+            if ratio > 0:
+                found.append((ratio.log(), weight * ratio))
+            else:
+                away += weight
+        return Table(found, 1 - (1 - infinity) ** selected, away)
+
+    return build_exact_row(Atoms(("allocation", steps, selected, *pair.name), compute_table))
+
+
 def _build_bounded_range(eta: Fraction) -> Row:
     return Row([(Envelope(eta), 1)], [[(_build_response(eta / 2), 1)]], True) if eta else NOTHING
 
@@ -1007,8 +1521,8 @@ def _build_class(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) ->
     )
 
 
-def _build_mixture(shifts: Shifts, k: int) -> Mixture:
-    return Mixture(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
+def _build_mixture(shifts: Shifts, k: int) -> NormalMixtures:
+    return NormalMixtures(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
 
 
 def _build_poisson_sample(m: dict[str, Any], k: int) -> Row:
@@ -1018,6 +1532,8 @@ def _build_poisson_sample(m: dict[str, Any], k: int) -> Row:
         return build_exact_row(_build_mixture(_list_shifts(inner, q), k))
     if k == 2 and inner["type"] in ("PureDP", "ApproximateDP"):
         return _build_class(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
+    if k == 2 and inner["type"] == "PrivacyLoss":
+        raise Unverified("given losses do not say what is released without the record")
     plain = build_row(inner, 1)
     return (
         _join_samples(build_row(inner, 2), plain, q) if k == 2 else _map_row(plain, lambda pair: sample_pair(pair, q))
@@ -1030,7 +1546,7 @@ def _build_group(m: dict[str, Any], k: int) -> Row:
     q = inner.get("sampling_probability", Fraction(1))
     noise = inner["mechanism"] if inner["type"] == "PoissonSampled" else inner
     if noise["type"] not in ("Gaussian", "MixtureOfGaussians"):
-        raise Unverified(f"the table has no group of {inner['type']} of {noise['type']}")
+        return _build_chain(m, k)
     one, sums = _list_shifts(noise, q), {Fraction(0): Fraction(1)}
     for _ in range(size):
         longer: dict[Fraction, Fraction] = {}
@@ -1043,8 +1559,38 @@ def _build_group(m: dict[str, Any], k: int) -> Row:
     return build_exact_row(_build_mixture(tuple(sorted(sums.items())), k))
 
 
+def _declares_size(m: dict[str, Any]) -> bool:
+    """Returns whether a mechanism, or one inside of it, names the number of records."""
+    inner = m.get("mechanism", {})
+    inside = [part for part, _ in inner["parts"]] if "parts" in inner else [inner] if inner else []
+    return "dataset_size" in m or any(map(_declares_size, inside))
+
+
+def _build_chain(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a group by the chain of its records. Below, it is exposed to what one record is."""
+    inner = m["mechanism"]
+    parts = inner["parts"] if inner["type"] == "Composition" else [(inner, 1)]
+    if k == 1 and not m.get("special") and any(_declares_size(part) for part, _ in parts):
+        raise Unverified("the table has no group that changes a declared number of records")
+    if m["size"] > 20:
+        raise Unverified("a group has too many links")
+    rows = [(build_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
+    choices = range(max(len(row.lower) for row, _ in rows))
+    upper = [(pair, n * count) for row, count in rows for pair, n in row.upper]
+    lower = [[(pair, n * count) for row, count in rows for pair, n in row.lower[i % len(row.lower)]] for i in choices]
+    return Row([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
+
+
 def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a sample of fixed size. A record that is replaced by nothing has the pair of any other."""
     inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
+    if k == 1 and q == 1:
+        return build_row(m["mechanism"], 1)
+    if k == 1:
+        return Row(
+            _join_samples(inner, inner, q).upper,
+            _map_row(build_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
+        )
     return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=True)
 
 
@@ -1112,7 +1658,57 @@ def read_numbers(value: Any) -> list[Fraction]:
 def read_inner(value: Any) -> dict[str, Any]:
     """Reads a mechanism that has an output without the record, so that a sample may leave the record out."""
     found = read_mechanism(value)
-    if found["type"] in ("RandomizedResponse", "PoissonSampled", "FixedSizeSampled", "TreeAggregation", "Group"):
+    if found["type"] in (
+        "RandomizedResponse",
+        "PoissonSampled",
+        "FixedSizeSampled",
+        "TreeAggregation",
+        "Group",
+        "TruncatedPoissonSampled",
+        "SampledWithReplacement",
+        "RandomAllocation",
+    ):
+        raise ValueError
+    return found
+
+
+def read_losses(value: Any) -> list[Fraction]:
+    """Reads a list of at most 1000 ascending numbers."""
+    found = [read_number(each) for each in value]
+    if not 0 < len(found) <= 1000 or any(b <= a for a, b in pairwise(found)):
+        raise ValueError
+    return found
+
+
+def read_losses_below(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
+    """Reads losses, their probabilities and an infinite loss's, or null."""
+    if value is None:
+        return None
+    losses, masses, infinity = value
+    found = read_losses(losses), read_numbers(masses), build_number_reader(0.0, 1.0)(infinity)
+    if len(found[0]) != len(found[1]) or abs(sum(found[1]) + found[2] - 1) > Fraction(1, 10**9):
+        raise ValueError
+    return found
+
+
+def read_relation(value: Any) -> str:
+    """Reads the relation that given losses are about."""
+    if value not in ("add_or_remove", "replace", "any"):
+        raise ValueError
+    return str(value)
+
+
+def read_run(value: Any) -> dict[str, Any]:
+    """Reads a mechanism or a composition."""
+    if isinstance(value, dict) and value.get("type") == "Composition" and set(value) == {"type", "parts"}:
+        parts = [(read_mechanism(mechanism), NATURAL(count)) for mechanism, count in value["parts"]]
+        return {"type": "Composition", "parts": parts}
+    return read_mechanism(value)
+
+
+def read_gaussian(value: Any) -> dict[str, Any]:
+    """Reads a mechanism that is Gaussian noise."""
+    if (found := read_mechanism(value))["type"] != "Gaussian":
         raise ValueError
     return found
 
@@ -1122,6 +1718,7 @@ POSITIVE, SHARE, NATURAL = (
     build_number_reader(0.0, 1.0, open_below=True),
     build_count_reader(1),
 )
+PROBABILITY = build_number_reader(0.0, 1.0)
 NOTHING = Row([], [[]])
 PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], str]] = {
     "Gaussian": (
@@ -1170,12 +1767,38 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], s
         "replace.md sections 1 and 3, grid.md section 6.2",
     ),
     "Group": (
-        {"mechanism": lambda value: read_mechanism(value), "size": NATURAL}, _build_group,
+        {"mechanism": read_run, "size": NATURAL}, _build_group,
         "derived.md section 2, mixtures.md section 2",
     ),
     "FixedSizeSampled": (
         {"mechanism": read_inner, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_fixed_size_sample,
         "Zhu, Dong and Wang (2022), grid.md section 6.2",
+    ),
+    "TruncatedPoissonSampled": (
+        {"mechanism": read_inner, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
+        _build_truncated_sample, "mixtures.md section 5",
+    ),
+    "SampledWithReplacement": (
+        {"mechanism": read_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_draws,
+        "mixtures.md section 6",
+    ),
+    "RandomAllocation": (
+        {"mechanism": read_inner, "steps": NATURAL, "selected": NATURAL}, _build_allocation,
+        "allocation.md section 1",
+    ),
+    "ZCDP": (
+        {"rho": build_number_reader(0.0), "xi": build_number_reader(0.0)}, _build_concentrated,
+        "Canonne, Kamath and Steinke (2020), proposition 12; Bun and Steinke (2016), lemma 5.2",
+    ),
+    "DiscreteGaussianVector": (
+        {"sigma": POSITIVE, "sensitivity": POSITIVE, "dimensions": NATURAL}, _build_discrete_vector,
+        "Canonne, Kamath and Steinke (2020), theorem 4; discrete.md section 1",
+    ),
+    "PrivacyLoss": (
+        {"losses": read_losses, "probabilities": read_numbers, "infinity": PROBABILITY, "minus_infinity": PROBABILITY,
+         "relation": read_relation, "mirrored": read_flag, "loss_error": build_number_reader(0.0),
+         "optimistic": read_losses_below},
+        _build_given, "conversions.md section 10, replace.md section 7",
     ),
     "TreeAggregation": (
         {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": read_flag},
@@ -1187,7 +1810,13 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], s
 
 
 def build_row(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of a mechanism, for removing a record (k = 1) or replacing it (k = 2)."""
+    """Returns the row of a mechanism, for removing a record (k = 1) or replacing it (k = 2).
+
+    The entry "special" is true if k = 1 stands for a record that is replaced by one that contributes nothing.
+    """
+    counted = m["type"] in ("FixedSizeSampled", "SampledWithReplacement") or not m.get("own_steps", True)
+    if (counted and k == 1 and not m.get("special")) or (m["type"] == "RandomAllocation" and k == 2):
+        raise Unverified(f"the table has no pair of {m['type']} under this relation")
     return PAIRS[m["type"]][1](m, k)
 
 
@@ -1223,6 +1852,12 @@ def read_mechanism(plain: Any) -> dict[str, Any]:
     found.update({name: read_entry(kind, name, plain[name]) for name in fields})
     if found.get("sample_size", 0) > found.get("dataset_size", 0):
         raise Unverified("sample_size is at most dataset_size")
+    if found.get("selected", 0) > found.get("steps", 0):
+        raise Unverified("selected is at most steps")
+    if "losses" in found:
+        total = sum(found["probabilities"]) + found["infinity"]
+        if len(found["losses"]) != len(found["probabilities"]) or abs(total - 1) > Fraction(1, 10**9):
+            raise Unverified("losses have one probability each, and these and infinity add up to 1")
     if "sensitivities" in found:
         norms, shares = found["sensitivities"], found["probabilities"]
         if not (len(norms) == len(shares) == len(set(norms)) and max(norms) and min(shares)):
@@ -1280,11 +1915,8 @@ def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     k = 2 if claim.neighbors == "replace" else 1
     rows = []
     for m, count in claim.composition:
-        if ("dataset_size" in m and k == 1) or (
-            not m.get("own_steps", True) and not claim.neighbors.startswith("repl")
-        ):
-            raise Unverified(f"the table has no pair of {m['type']} under {claim.neighbors}")
-        rows.append((build_row(m, k), count))
+        special = claim.neighbors == "replace_special"
+        rows.append((build_row({**m, "special": special}, k), count))
     if len(rows) == 1 == rows[0][1] and rows[0][0].alone:  # one step of a class attains its curve at each epsilon
         rows = [(Row(rows[0][0].upper, [rows[0][0].upper]), 1)]
 
@@ -1306,7 +1938,7 @@ def to_fraction(x: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2
+SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5
 """Relative distances from a claimed epsilon at which a proof is attempted."""
 
 

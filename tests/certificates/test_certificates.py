@@ -15,12 +15,14 @@ import tightdp as dp
 verify = pytest.importorskip("tightdp.verify", reason="python-flint is missing")
 
 G, S = dp.Gaussian, dp.PoissonSampled
+GIVEN = dp.PrivacyLoss.from_distributions([0.5, 0.3, 0.2, 0.0], [0.3, 0.2, 0.4, 0.1], relation="any")
 RUNS = {
     "DP-SGD": (S(G(1.0), 0.01) * 1000, "add_or_remove"),
     "replaced": (S(G(0.8), 0.02) * 300, "replace"),
     "heterogeneous": (S(G(1.0), 0.01) * 500 + S(G(1.3), 0.02) * 300 + G(9.0) * 3, "add_or_remove"),
     "large": (S(G(5.0), 0.5) * 100, "add"),
     "little": (S(G(0.5), 1e-3) * 10_000, "remove"),
+    "few steps": (S(G(0.9), 1e-4) * 8, "remove"),
     "Gaussians": (G(2.0) * 10 + G(3.0), "add_or_remove"),
     "Laplace": (dp.Laplace(1.0), "replace"),
     "pure": (dp.PureDP(0.1) * 100, "add_or_remove"),
@@ -38,6 +40,18 @@ RUNS = {
     "noises": (G(2.0) * 3 + dp.PureDP(0.2) * 5 + dp.Laplace(3.0), "remove"),
     "fixed size": (dp.FixedSizeSampled(G(1.0), 10, 100), "replace"),
     "fixed size, approximate": (dp.FixedSizeSampled(dp.ApproximateDP(0.2, 0.01), 3, 4), "replace"),
+    "given losses": (GIVEN + dp.PureDP(0.3) * 2, "add_or_remove"),
+    "given losses, sampled": (S(GIVEN, 0.2) * 4, "replace_special"),
+    "given losses, replaced": (GIVEN, "replace"),
+    "zCDP": (dp.ZCDP(0.05, 0.1) * 2 + G(4.0), "replace"),
+    "vector of integers": (dp.DiscreteGaussianVector(2.0, 2.5, 3), "remove"),
+    "cut sample": (dp.TruncatedPoissonSampled(dp.DiscreteLaplace(1.0), 0.2, 3, 6), "add_or_remove"),
+    "cut sample, replaced": (dp.TruncatedPoissonSampled(dp.PureDP(1.0), 0.2, 3, 6), "replace"),
+    "draws": (dp.SampledWithReplacement(G(1.0), 3, 5), "replace"),
+    "allocation": (dp.RandomAllocation(dp.ApproximateDP(1.0, 1e-6), 3, 2), "add_or_remove"),
+    "group": ((dp.PureDP(0.5) * 3).group(2), "add_or_remove"),
+    "group, sampled": (S(dp.Laplace(1.0), 0.1).group(2), "remove"),
+    "fixed size, zeroed out": (dp.FixedSizeSampled(dp.DiscreteLaplace(1.0), 1, 4), "replace_special"),
 }
 """Runs that the checker proves at full width, with a relation."""
 
@@ -107,6 +121,28 @@ def test_ends_past_a_truth_of_high_precision_are_not_verified():
         step = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 2.0},
                 "sampling_probability": 0.25}  # fmt: skip
         truths.append(([[step, 1], [{"type": "Gaussian", "noise_multiplier": 1.5}, 1]], 0.5, beside))
+        # Two steps of a small sampling probability: the integral over the output of the first one.
+        q, sigma, eps = mp.mpf(1e-4), mp.mpf(1), mp.mpf(1) / 4
+
+        def loss(x):
+            return mp.log(1 - q + q * mp.exp((2 * x - 1) / (2 * sigma**2)))
+
+        def one_step(e):  # the outputs of a greater loss, under both
+            if mp.exp(e) <= 1 - q:
+                return 1 - mp.exp(e)
+            x = sigma**2 * mp.log((mp.exp(e) - 1 + q) / q) + mp.mpf(1) / 2
+            there, without = mp.ncdf((1 - x) / sigma), mp.ncdf(-x / sigma)
+            return q * there + (1 - q) * without - mp.exp(e) * without
+
+        def next_step(x):
+            density = (1 - q) * mp.npdf(x, 0, sigma) + q * mp.npdf(x, 1, sigma)
+            return density * one_step(eps - loss(x))
+
+        edge = sigma**2 * mp.log((mp.exp(eps - mp.log(1 - q)) - 1 + q) / q) + mp.mpf(1) / 2
+        points = sorted([-12, -8, -4, 0, 2, 4, 6, 7, 8, edge - 1, edge - mp.mpf(1) / 4, edge, edge + 1, edge + 4, 20])
+        step = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 1.0},
+                "sampling_probability": 1e-4}  # fmt: skip
+        truths.append(([[step, 2]], 0.25, mp.quad(next_step, points)))
     for composition, epsilon, truth in truths:
         plain = {"format": "tightdp certificate", "version": 1, "composition": composition, "neighbors": "remove",
                  "epsilon": epsilon}  # fmt: skip
@@ -120,6 +156,116 @@ def test_ends_past_a_truth_of_high_precision_are_not_verified():
         )
         assert not is_verified(0.0, value * (1 - 1e-9))
         assert not is_verified(value * (1 + 1e-9), 1.0)
+
+
+def curve_of(p, q, epsilon):
+    """Returns the hockey-stick divergence of two lists of probabilities."""
+    return sum(max(a - b * epsilon, 0) for a, b in zip(p, q, strict=True))
+
+
+def write_delta(mechanism, low, high, epsilon=0.25, neighbors="remove"):
+    """Returns the text of a certificate of one mechanism."""
+    return json.dumps({"format": "tightdp certificate", "version": 1, "composition": [[mechanism, 1]],
+                       "neighbors": neighbors, "epsilon": epsilon, "delta": [low, high]})  # fmt: skip
+
+
+def list_exact_mechanisms():
+    """Yields mechanisms as plain values with delta at epsilon = 1/4 under "remove", by enumeration at 40 digits."""
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(40):
+        x = mp.exp(mp.mpf(1) / 4)
+        # Losses that are given: P and Q by hand.
+        y = [-0.5, 0.75]
+        p = [mp.mpf(0.25), mp.mpf(0.5)]
+        q = [a * mp.exp(-mp.mpf(b)) for a, b in zip(p, y, strict=True)]
+        given = {"type": "PrivacyLoss", "losses": y, "probabilities": [0.25, 0.5], "infinity": 0.25,
+                 "minus_infinity": 1.0, "relation": "any", "mirrored": False, "loss_error": 0.0,
+                 "optimistic": None}  # fmt: skip
+        yield given, curve_of([*p, mp.mpf(0.25)], [*q, mp.mpf(0)], x)
+        # Two of three steps, drawn at random: the outputs of all steps, for each draw.
+        right = 1 / (1 + mp.exp(-1))
+        there, without = {0: right, 1: 1 - right}, {0: 1 - right, 1: right}
+        outputs = [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+        draws = [(True, True, False), (True, False, True), (False, True, True)]
+        ps, qs = [], []
+        for output in outputs:
+            of_draws = (
+                mp.fprod((there if chosen else without)[o] for o, chosen in zip(output, draw, strict=True))
+                for draw in draws
+            )
+            ps.append(sum(of_draws) / 3)
+            qs.append(mp.fprod(without[o] for o in output))
+        allocation = {"type": "RandomAllocation", "mechanism": {"type": "PureDP", "epsilon": 1.0}, "steps": 3,
+                      "selected": 2}  # fmt: skip
+        yield allocation, curve_of(ps, qs, x)
+
+
+def test_enumerated_truths_are_verified_and_what_is_past_them_is_not():
+    for mechanism, truth in list_exact_mechanisms():
+        value = float(truth)
+        near = write_delta(mechanism, value * (1 - 1e-12), value * (1 + 1e-12))
+        assert verify.check(near), verify.explain(near)
+        assert not verify.check(write_delta(mechanism, 0.0, value * (1 - 1e-9)))
+        assert not verify.check(write_delta(mechanism, value * (1 + 1e-9), 1.0))
+
+
+def test_an_epsilon_of_nothing_is_verified_by_the_total_variation_distance():
+    text = (S(G(1.5), 1e-4) * 4).certificate(delta=0.02, neighbors="add").to_json()
+    assert json.loads(text)["epsilon"] == [0.0, 0.0]
+    assert verify.check(text)
+    # TV of the two steps is at least that of one: q (2 Phi(1/2) - 1) = .0383
+    step = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 1.0},
+            "sampling_probability": 0.1}  # fmt: skip
+    assert not verify.check(write_delta(step, 0.0, 0.038, epsilon=0.0))
+    assert verify.check(write_delta(step, 0.0, 0.0383, epsilon=0.0))
+
+
+def test_a_group_is_verified_at_the_value_that_its_class_attains_and_not_below():
+    """The event of probability p has at most g(p) under the next data set, g(p) = min(E p, 1 - (1 - p)/E), E = e^.5."""
+    mp = pytest.importorskip("mpmath").mp
+    group = {"type": "Group", "mechanism": {"type": "PureDP", "epsilon": 0.5}, "size": 2}
+    with mp.workdps(40):
+        e = mp.exp(mp.mpf(1) / 2)
+
+        def g(p):
+            return min(e * p, 1 - (1 - p) / e)
+
+        kinks = [1 / (1 + e), 1 / (e * (1 + e)), 1 - e / (1 + e) * e]
+        truth = max(g(g(p)) - mp.exp(mp.mpf(1) / 4) * p for p in kinks if 0 <= p <= 1)
+    assert verify.check(write_delta(group, 0.0, float(truth) * (1 + 1e-12)))
+    assert not verify.check(write_delta(group, 0.0, float(truth) * (1 - 1e-9)))
+
+
+def test_an_upper_end_below_a_member_s_delta_is_not_verified():
+    """Members by 40-digit formulas: a Gaussian of the class, Poisson samples, draws if all others are alike."""
+    mp = pytest.importorskip("mpmath").mp
+    gaussian = {"type": "Gaussian", "noise_multiplier": 1.0}
+    cut = {"type": "TruncatedPoissonSampled", "mechanism": gaussian, "sampling_probability": 0.5, "batch_size": 1,
+           "dataset_size": 2}  # fmt: skip
+    draws = {"type": "SampledWithReplacement", "mechanism": gaussian, "sample_size": 2, "dataset_size": 2}
+    vector = {"type": "DiscreteGaussianVector", "sigma": 2.0, "sensitivity": 1.0, "dimensions": 2}
+    with mp.workdps(40):
+        x, eps = mp.exp(mp.mpf(1) / 4), mp.mpf(1) / 4
+
+        def mixture(shares):
+            """Returns delta of sum of p N(shift) against N(0), with the output of loss 1/4 by bisection."""
+            ratio = lambda u: sum(p * mp.exp(a * u - a * a / 2) for a, p in shares)  # noqa: E731
+            u = mp.findroot(lambda u: mp.log(ratio(u)) - eps, 1)
+            return sum(p * mp.ncdf(a - u) for a, p in shares) - x * mp.ncdf(-u)
+
+        weights = [mp.exp(-mp.mpf(n * n) / 8) for n in range(-60, 61)]
+        shifted = [mp.exp(-mp.mpf((n - 1) ** 2) / 8) for n in range(-60, 61)]
+        members = [
+            ({"type": "ZCDP", "rho": 0.5, "xi": 0.0}, "remove", mixture([(1, mp.mpf(1))])),
+            # drawn with 1/2, and kept with 1/2 if the other one is drawn too
+            (cut, "remove", mixture([(0, mp.mpf(5) / 8), (1, mp.mpf(3) / 8)])),
+            (draws, "replace", mixture([(0, mp.mpf(1) / 4), (2, mp.mpf(1) / 2), (4, mp.mpf(1) / 4)])),
+            (vector, "remove", curve_of(shifted, weights, x) / sum(weights)),
+        ]
+    for mechanism, neighbors, truth in members:
+        assert not verify.check(write_delta(mechanism, 0.0, float(truth) * (1 - 1e-9), neighbors=neighbors))
+        good = write_delta(mechanism, float(truth) * (1 - 1e-9), 1.0, neighbors=neighbors)
+        assert verify.check(good), verify.explain(good)
 
 
 def changes(plain, rng):
@@ -182,7 +328,24 @@ def test_a_changed_certificate_is_verified_only_if_it_is_still_true(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["DP-SGD", "replaced", "Gaussians", "approximate", "range", "fixed size", "noises"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DP-SGD",
+        "replaced",
+        "Gaussians",
+        "approximate",
+        "range",
+        "fixed size",
+        "noises",
+        "few steps",
+        "given losses",
+        "zCDP",
+        "cut sample",
+        "draws",
+        "allocation",
+    ],
+)
 def test_every_change_of_a_certificate_is_verified_only_if_it_is_still_true(name):
     check_changes(name, 60)
 
@@ -197,9 +360,9 @@ def test_other_text_is_not_verified(text):
 
 
 def test_what_has_no_row_in_the_table_is_not_verified_and_not_called_wrong():
-    text = dp.ZCDP(0.1).certificate(delta=1e-5).to_json()
+    text = dp.RepeatAndSelect(G(1.0), 3.0).certificate(delta=1e-5).to_json()
     assert not verify.check(text)
-    assert "the table has no mechanism 'ZCDP'" in verify.explain(text)
+    assert "the table has no mechanism 'RepeatAndSelect'" in verify.explain(text)
     assert "wrong" not in verify.explain(text)
 
 
