@@ -149,7 +149,9 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
         name: _draft_schema_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label
     }
     texts = [name for name, how in columns.items() if "drop" in how and name not in names]
-    marked += f" Dropped, since they hold too many different texts or none: {join_names(texts)}." if texts else ""
+    marked += (
+        f" Dropped, since they hold too many different texts or none: {join_column_names(texts)}." if texts else ""
+    )
     return {
         "tightdp_schema": FORMAT,
         "draft": (KINDS if learn else DRAFT) + marked,

@@ -96,8 +96,8 @@ def view(
 
     The array describes itself by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
     ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make this stream wait for
-    their own work on the array. ``accepted`` holds the names of accepted types. Raises TypeError, which names the array by
-    ``label``, for an array of another type or in host memory.
+    their own work on the array. ``accepted`` holds the names of accepted types. Raises TypeError, which names the array
+    by ``label``, for an array of another type or in host memory.
 
     >>> import numpy as np
     >>> from tightdp.cuda import view

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import RandomStream
-from ..._device import require_module
+from ..._support.device_probe import require_module
 from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource
