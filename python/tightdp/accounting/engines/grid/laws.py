@@ -31,6 +31,7 @@ from ...pairs.members import BinaryRange
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.orders import unite_orders
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
+from ...pairs.zeroed_class import PairOfAtoms, build_zeroed_class
 from ..closed_form.truncation import compute_truncation
 from ..engine_interface import Direction
 from . import mixtures
@@ -121,9 +122,7 @@ def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingD
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _build_sample_with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _replace_in_sample(
-                loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
-            )
+            return _build_replaced_poisson_sample(inner, q)
         case Replaced(PrivacyLoss() as given):
             one = _build_from_complete_pair(given.dominated)
             return BoundingDistributions(
@@ -201,6 +200,36 @@ def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) ->
     if base.lowers == (base.upper,):
         return _as_exact(upper)
     return BoundingDistributions(upper, tuple(one.poisson(q, add) for one in base.lowers))
+
+
+def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDistributions:
+    """Returns the distributions of replacing a record in a Poisson sample (docs/theory/replace.md section 8).
+
+    They are exact for integer noise, unless it takes too many values.
+    """
+    if q < 1:
+        match inner:
+            case m.DiscreteGaussian(sigma, sensitivity) if _is_moderate(sigma, sensitivity):
+                return _as_exact(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
+            case m.DiscreteLaplace(scale, sensitivity) if 2 * sensitivity < GRID_MOST_ATOMS and scale > _LEAST_SCALE:
+                return _as_exact(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
+            case m.Laplace(scale) if scale > _LEAST_SCALE:
+                upper = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
+                return BoundingDistributions(upper, (GridLaw.laplace_replaced_member(1 / scale, q),))
+    return _replace_in_sample(
+        loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
+    )
+
+
+def _is_moderate(sigma: float, sensitivity: int) -> bool:
+    """Tells whether discrete Gaussian noise has few enough values around three means, and losses that are no doubles'
+    largest."""
+    values = 6 * GRID_KEPT_DEVIATIONS * sigma
+    return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
+
+
+_LEAST_SCALE = 1e-100
+"""Smallest scale of noise whose exact losses under "replace" on a sample are computed."""
 
 
 def _replace_in_sample(
@@ -286,6 +315,8 @@ def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> 
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
+    if (known := _build_zeroed_class(inner, q)) is not None:
+        return _build_from_pair(known[0], direction)
     return loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
@@ -298,7 +329,22 @@ def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> 
     found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
+    if (known := _build_zeroed_class(inner, q)) is not None:
+        found += tuple(_build_from_pair(pair, direction) for pair in known[1])
     return found
+
+
+def _build_zeroed_class(inner: m.Mechanism, q: float) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
+    """Returns the pairs of ``build_zeroed_class`` if ``inner`` is a class with such pairs."""
+    if not isinstance(inner, (m.PureDP, m.ApproximateDP)) or not 0 < q < 1:
+        return None
+    return build_zeroed_class(inner.nominal_epsilon, getattr(inner, "nominal_delta", 0.0), Range(q))
+
+
+def _build_from_pair(pair: PairOfAtoms, direction: Direction) -> GridLaw:
+    """Returns the distribution of a pair for the direction "remove", or of its reverse for "add"."""
+    law = _build_from_ranges(pair.atoms, pair.infinity, minus_infinity=pair.minus_infinity)
+    return law.reversed() if direction == "add" else law
 
 
 def _build_from_atoms(
@@ -322,23 +368,28 @@ def _build_from_atoms(
     return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
-def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> GridLaw:
+def _build_from_ranges(
+    atoms: list[tuple[Range, Range]],
+    infinity: Number = 0.0,
+    step: Range | None = None,
+    minus_infinity: Number | None = None,
+) -> GridLaw:
     """Returns a distribution of atoms (loss, ln mass) that are given by ranges, on a grid through the heaviest atom."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
     relative = [1.01 * (mass.hi - mass.lo) + 2 * U for _, mass in atoms]
     width = 0.0 if step is None else 0.5 * (step.lo + step.hi)
-    beyond = as_range(infinity)
-    mass = 0.5 * (beyond.lo + beyond.hi)
-    error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
+    ends = as_range(infinity), as_range(infinity if minus_infinity is None else minus_infinity)
+    masses = [0.5 * (end.lo + end.hi) for end in ends]
+    error = max((end.hi - end.lo) / mass if mass > 0 else 0.0 for end, mass in zip(ends, masses, strict=True))
     heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
     return _build_from_atoms(
         middles,
         logs,
         relative,
-        infinity=mass,
-        minus_infinity=mass,
+        infinity=masses[0],
+        minus_infinity=masses[1],
         infinity_relative=error,
         slack=slack,
         anchor=heaviest,
