@@ -102,6 +102,20 @@ tightdp_interval plain(const Interval& found) {
     return {found.lower, found.upper};
 }
 
+tightdp::Neighbors relation_of(int neighbors) {
+    switch (neighbors) {
+        case TIGHTDP_ADD_OR_REMOVE:
+            return tightdp::Neighbors::add_or_remove;
+        case TIGHTDP_REPLACE:
+            return tightdp::Neighbors::replace;
+        case TIGHTDP_REPLACE_SPECIAL:
+            return tightdp::Neighbors::replace_special;
+        default:
+            throw std::invalid_argument(
+                "neighbors: expected TIGHTDP_ADD_OR_REMOVE, TIGHTDP_REPLACE or TIGHTDP_REPLACE_SPECIAL");
+    }
+}
+
 std::vector<tightdp::SampledGaussians> entries_of(const tightdp_sampled_gaussians* run, size_t count) {
     if (!run || count == 0) throw std::invalid_argument("run: expected at least one entry");
     std::vector<tightdp::SampledGaussians> entries;
@@ -121,6 +135,14 @@ tightdp_composition* tightdp_composition_new(void) {
 
 void tightdp_composition_free(tightdp_composition* run) {
     delete run;
+}
+
+int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors) {
+    return guarded([=] {
+        if (!run_of(run).run.empty())
+            throw std::invalid_argument("run: expected a composition to which nothing was added yet");
+        run->run = tightdp::Composition(relation_of(neighbors));
+    });
 }
 
 int tightdp_add_gaussian(tightdp_composition* run, double noise_multiplier, double sampling_probability, double count) {

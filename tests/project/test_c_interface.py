@@ -1,6 +1,7 @@
 """The C interface: the answers of Python, and a code and a message for everything else."""
 
 import ctypes
+import itertools
 import math
 import shutil
 import subprocess
@@ -203,6 +204,125 @@ def test_each_mechanism_answers_as_in_python(library, composition, name, sampled
         code, out = question(library, curve, composition, at)
         assert code == OK and out.lower <= bound.upper and bound.lower <= out.upper
         assert out.upper <= bound.upper * (1 + 1e-5) + 1e-9
+
+
+ADD_OR_REMOVE, REPLACE, REPLACE_SPECIAL = 0, 1, 2
+JOINED = {"laplace", "bounded_range"}
+"""Mechanisms whose samples have no exact pair under "replace"."""
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("sampled", [False, True])
+def test_each_mechanism_answers_as_in_python_under_replace(library, composition, name, sampled):
+    _, q, mechanism = MECHANISMS[name]
+    q = q if sampled and q else 1.0
+    run = (mechanism if q == 1 else dp.PoissonSampled(mechanism, q)) * 5 + dp.Laplace(10.0)
+    assert library.tightdp_composition_set_neighbors(composition, REPLACE) == OK
+    assert add(library, composition, name, q, 5) == OK
+    assert library.tightdp_add_laplace(composition, c(10.0), c(1.0), c(1.0)) == OK
+    # The library's only bound of these is the grid's, where Python has further ones.
+    ask_of = {"neighbors": "replace", "engine": "grid" if sampled and name in JOINED else "auto"}
+    for curve, at, bound in [("epsilon", 1e-5, run.epsilon(1e-5, **ask_of)), ("delta", 0.3, run.delta(0.3, **ask_of))]:
+        code, out = question(library, curve, composition, at)
+        assert code == OK and out.lower <= bound.upper and bound.lower <= out.upper
+        assert out.upper <= bound.upper * (1 + 1e-5) + 1e-9
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(0.5, 1), (2.0, 1), (2.0, 10)])
+def test_replacing_a_record_of_a_gaussian_moves_it_twice_as_far(library, composition, sigma, count):
+    """With mu = 2 sqrt(count) / sigma, delta is Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
+
+    def phi(z):
+        return 0.5 * math.erfc(-z / math.sqrt(2))
+
+    mu, epsilon = 2 * math.sqrt(count) / sigma, 1.0
+    exact = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
+    assert library.tightdp_composition_set_neighbors(composition, REPLACE) == OK
+    assert library.tightdp_add_gaussian(composition, c(sigma), c(1.0), c(float(count))) == OK
+    code, out = question(library, "delta", composition, epsilon)
+    assert code == OK and out.lower <= exact + 1e-14 and exact - 1e-14 <= out.upper
+    assert out.upper - out.lower <= 1e-6 * exact
+
+
+def enumerated_class(epsilon, delta, q, at):
+    """delta at ``at`` of replacing a record, from the densities of replace.md section 1 on each layer."""
+    big = math.exp(epsilon)
+    s = (1 - delta) / (1 + big)
+    edges = sorted({0.0, delta, s, 1 - s, 1 - delta, 1.0})
+    total = q * delta  # a point that the other distribution does not have
+    for low, high in itertools.pairwise(edges):
+        middle = 0.5 * (low + high)
+
+        def density(x):
+            return big if x < s else 1 / big if x < 1 - delta else 0.0
+
+        p, other = (1 - q + q * density(x) for x in (middle, 1 - middle))
+        total += (high - low) * max(p - math.exp(at) * other, 0.0)
+    return total
+
+
+@pytest.mark.parametrize("q", [1.0, 0.3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 4.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
+def test_replacing_a_record_of_a_class(library, composition, epsilon, delta, q):
+    """Epsilon and delta are those of adding or removing one record."""
+    assert library.tightdp_composition_set_neighbors(composition, REPLACE) == OK
+    assert library.tightdp_add_approximate_dp(composition, c(epsilon), c(delta), c(q), c(1.0)) == OK
+    for at in (0.0, 0.1, 0.9 * epsilon, 1.7 * epsilon):
+        code, out = question(library, "delta", composition, at)
+        exact = enumerated_class(epsilon, delta, q, at)
+        assert code == OK and out.lower <= exact + 1e-15 and exact - 1e-15 <= out.upper
+        assert out.upper - out.lower <= 1e-6 * exact + 1e-12
+
+
+@pytest.mark.parametrize("q", [1.0, 0.3])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.3), (2.0, 0.2), (700.0, 1e-6), (700.0, 5e-324), (1.0, 1.0)])
+def test_a_class_that_may_reveal_all_has_bounds_too(library, composition, epsilon, delta, q):
+    assert library.tightdp_composition_set_neighbors(composition, REPLACE) == OK
+    assert library.tightdp_add_approximate_dp(composition, c(epsilon), c(delta), c(q), c(1.0)) == OK
+    known = (
+        dp.ApproximateDP(epsilon, delta) if q == 1 else dp.PoissonSampled(dp.ApproximateDP(epsilon, delta), q)
+    ).delta(0.2, neighbors="replace")
+    code, out = question(library, "delta", composition, 0.2)
+    assert code == OK and out.lower <= known.upper and known.lower <= out.upper
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_record_that_contributes_nothing_is_like_no_record(library, composition, name):
+    answers = []
+    for relation in (ADD_OR_REMOVE, REPLACE_SPECIAL):
+        run = ctypes.c_void_p(library.tightdp_composition_new())
+        assert library.tightdp_composition_set_neighbors(run, relation) == OK
+        assert add(library, run, name, MECHANISMS[name][1] or 1.0, 3) == OK
+        out = question(library, "epsilon", run, 1e-5)[1]
+        answers.append((out.lower, out.upper))
+        library.tightdp_composition_free(run)
+    assert answers[0] == answers[1]
+
+
+def test_the_relation_is_chosen_first(library, composition):
+    for relation in (-1, 3):
+        assert library.tightdp_composition_set_neighbors(composition, relation) == INVALID
+        assert library.tightdp_last_error().startswith(b"neighbors:")
+    assert library.tightdp_composition_set_neighbors(None, REPLACE) == INVALID
+    assert library.tightdp_last_error().startswith(b"run:")
+    assert library.tightdp_add_laplace(composition, c(10.0), c(1.0), c(1.0)) == OK
+    assert library.tightdp_composition_set_neighbors(composition, REPLACE) == INVALID
+    assert library.tightdp_last_error().startswith(b"run:")
+    assert question(library, "delta", composition, 0.05)[1].upper <= dp.Laplace(10.0).delta(0.05).upper * (1 + 1e-9)
+
+
+def test_noise_is_calibrated_for_a_replaced_record(library):
+    def run_at(noise, run, _):
+        run = ctypes.c_void_p(run)
+        code = library.tightdp_composition_set_neighbors(run, REPLACE)
+        return code or library.tightdp_add_gaussian(run, c(noise), c(0.1), c(20.0))
+
+    code, noise = calibrated(library, run_at, 1.0, 1e-6, 1e-3, 1e3)
+    run = dp.PoissonSampled(dp.Gaussian(noise), 0.1) * 20
+    assert code == OK and run.epsilon(1e-6, neighbors="replace").lower <= 1.0
+    less = dp.PoissonSampled(dp.Gaussian(noise * (1 - 1e-4)), 0.1) * 20
+    assert less.epsilon(1e-6, neighbors="replace").upper > 1.0
 
 
 def test_as_many_sensitivities_as_have_cells_of_their_own(library, composition):

@@ -78,6 +78,11 @@ void bind_grid(py::module_& m) {
         .def_static("approximate_dp", &made<approximate_dp, double, double>, "epsilon"_a, "delta"_a)
         .def_static("randomized_response", &made<randomized_response, double, double>, "p"_a, "buckets"_a)
         .def_static("discrete_gaussian", &made<discrete_gaussian, double, double>, "sigma"_a, "sensitivity"_a)
+        .def_static("discrete_gaussian_replaced", &made<discrete_gaussian_replaced, double, double, double>, "sigma"_a,
+                    "sensitivity"_a, "q"_a)
+        .def_static("discrete_laplace_replaced", &made<discrete_laplace_replaced, double, double, double>, "scale"_a,
+                    "sensitivity"_a, "q"_a)
+        .def_static("laplace_replaced_member", &made<laplace_replaced_member, double, double>, "mu"_a, "q"_a)
         .def_static("discrete_laplace", &made<discrete_laplace, double, double>, "scale"_a, "sensitivity"_a)
         .def_static(
             "gaussian_mixtures",

@@ -10,8 +10,8 @@
  *     tightdp_composition_free(run);
  *
  * Mechanisms may be run in any order, and adaptively. Neighbours add or remove one record, and the bounds hold for the
- * worse of the two. Sensitivities are those of one record's contribution. Both ends of an interval are certified. The
- * upper end is the guarantee.
+ * worse of the two, unless tightdp_composition_set_neighbors() chooses another relation. Sensitivities are those of one
+ * record's contribution. Both ends of an interval are certified. The upper end is the guarantee.
  *
  * Functions may be called from any thread, but a composition must not be changed while another thread uses it. No
  * function throws, prints or exits. Each function returns TIGHTDP_OK or an error code from the list below. After an
@@ -60,6 +60,17 @@ typedef struct tightdp_composition tightdp_composition;
 TIGHTDP_API tightdp_composition* tightdp_composition_new(void);
 /* Frees a composition, which may be NULL. */
 TIGHTDP_API void tightdp_composition_free(tightdp_composition* run);
+
+/* Relations of the data sets that must be hard to tell apart. Their values do not change. */
+enum {
+    TIGHTDP_ADD_OR_REMOVE = 0,
+    TIGHTDP_REPLACE = 1,        /* one record is replaced by any other */
+    TIGHTDP_REPLACE_SPECIAL = 2 /* one record is replaced by one that contributes nothing */
+};
+
+/* Chooses the relation for which a composition is bounded, before any mechanism is added. A calibration's callback
+ * chooses it too. */
+TIGHTDP_API int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors);
 
 /* Each of the following functions adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If
  * sampling_probability is in (0, 1), each run uses its own Poisson sample, which holds each record independently with

@@ -18,11 +18,20 @@
 namespace tightdp {
 
 struct Mechanism::Content {
+    struct Pairs {
+        grid::LawPair remove, add;
+    };
+
     std::vector<double> key;      // equal mechanisms have equal keys
     double noise_multiplier = 0;  // noise multiplier of a Gaussian, otherwise 0
     double sampling_probability = 1;
-    bool sampleable = true, reveals_nothing = false;
+    std::vector<grid::Weight> weights;  // shifts of a mixture of Gaussians, and their probabilities
+    double shift = 1;  // distance that neighbours move the mean of a Gaussian, in sensitivities of one record
+    bool sampleable = true, reveals_nothing = false, replaced = false;
+    // The pairs of distributions of removing and of adding a record.
     grid::LawPair remove, add;
+    // Makes the two pairs of replacing a record. They are the same distributions unless only bounds are known.
+    std::function<Pairs()> replace;
 };
 
 namespace {
@@ -67,11 +76,16 @@ grid::LawPair exactly(const grid::LawPtr& law) {
     return {law, law};
 }
 
-// A mechanism whose pair is its own reversal.
-Content symmetric(std::vector<double> key, const grid::LawPair& pair) {
+// A mechanism whose pair is its own reversal. make_replaced() makes the pair of replacing a record.
+template <class Make>
+Content symmetric(std::vector<double> key, const grid::LawPair& pair, Make make_replaced) {
     Content made;
     made.key = std::move(key);
     made.remove = made.add = pair;
+    made.replace = [=] {
+        const grid::LawPair replaced = make_replaced();
+        return Content::Pairs{replaced, replaced};
+    };
     return made;
 }
 
@@ -85,6 +99,36 @@ void expect_sensitivity(double sensitivity) {
 
 std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
+}
+
+// Returns the pairs of replacing a record in a Poisson sample. They are exact but for Laplace noise and bounded range
+// (replace.md, sections 1 to 3 and 8), of which bounds are known (grid.md, section 6.2).
+Content::Pairs replace_in_sample(const Content& inner, double q) {
+    const auto kind = static_cast<Kind>(inner.key[0]);
+    grid::LawPair pair;
+    if (kind == kGaussian) {
+        pair = exactly(grid::gaussian_replaced(1 / inner.noise_multiplier, q));
+    } else if (kind == kMixture) {
+        std::vector<grid::Weight> weights;
+        const bool still = inner.weights.front().shift == 0;
+        weights.push_back({0, (1 - q) + (still ? q * inner.weights.front().probability : 0)});
+        for (const auto& [shift, probability] : inner.weights)
+            if (shift > 0) weights.push_back({shift, q * probability});
+        pair = grid::gaussian_mixtures(weights, weights, inner.key[1], 0, 16 * kUnitRoundoff);
+    } else if (kind == kPair) {
+        pair = grid::approximate_dp_replaced(inner.key[1], inner.key[2], q);
+    } else if (kind == kDiscreteGaussian) {
+        pair = exactly(grid::discrete_gaussian_replaced(inner.key[1], inner.key[2], q));
+    } else if (kind == kDiscreteLaplace) {
+        pair = exactly(grid::discrete_laplace_replaced(inner.key[1], inner.key[2], q));
+    } else if (kind == kLaplace) {
+        pair = {grid::replace_one(inner.replace().remove.upper, q), grid::laplace_replaced_member(1 / inner.key[1], q)};
+    } else {
+        const grid::LawPtr upper = grid::replace_one(inner.replace().remove.upper, q);
+        return {{upper, grid::poisson(inner.remove.lower, q, false)},
+                {upper, grid::poisson(inner.remove.lower, q, true)}};
+    }
+    return {pair, pair};
 }
 
 // Sorts parts and merges those with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
@@ -113,7 +157,8 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     CompensatedSum mu2;
     for (const auto& [mechanism, count] : parts) {
         const Content& one = mechanism.content();
-        if (sampled || one.sampling_probability == 1) mu2 += count / (one.noise_multiplier * one.noise_multiplier);
+        if (sampled || one.sampling_probability == 1)
+            mu2 += count * (one.shift * one.shift) / (one.noise_multiplier * one.noise_multiplier);
     }
     return mu2;
 }
@@ -163,19 +208,21 @@ Interval by_grid(const std::vector<Part>& parts, bool add, double at, Question q
 template <class Contour, class Grid>
 Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Grid question) {
     const work::Budget budget(kUnits);
-    const bool gaussians = are_gaussians(parts);
+    const bool gaussians = are_gaussians(parts), replaced = parts.front().mechanism.content().replaced;
     std::vector<contour::Sampled> sampled;
     for (const auto& [mechanism, count] : parts)
         if (const Content& one = mechanism.content(); gaussians && one.sampling_probability < 1)
             sampled.push_back({one.noise_multiplier, one.sampling_probability, count});
     const bool alike = std::ranges::all_of(parts, [](const Part& part) {
-        return part.mechanism.content().remove.upper == part.mechanism.content().add.upper;
+        const grid::LawPair &remove = part.mechanism.content().remove, &add = part.mechanism.content().add;
+        return remove.upper == add.upper && remove.lower == add.lower;
     });
     Interval both{0, 0};
     for (const bool add : {false, true}) {
         std::optional<Interval> one;
         if (gaussians) {
-            const contour::Composition composition{sampled, mu_squared(parts, false), contour::add_or_remove(add)};
+            const contour::Direction direction = replaced ? contour::Direction::replace : contour::add_or_remove(add);
+            const contour::Composition composition{sampled, mu_squared(parts, false), direction};
             const contour::Result found = by_contour(composition, at, kTolerance);
             if (found.status == contour::Status::certified) one = {found.lower, found.upper};
         }
@@ -257,7 +304,8 @@ class Search {
 Mechanism Mechanism::gaussian(double noise_multiplier) {
     check_arithmetic();
     expect_noise(noise_multiplier);
-    Content made = symmetric({kGaussian, noise_multiplier}, exactly(grid::gaussian(1 / noise_multiplier)));
+    Content made = symmetric({kGaussian, noise_multiplier}, exactly(grid::gaussian(1 / noise_multiplier)),
+                             [=] { return exactly(grid::gaussian(2 / noise_multiplier)); });
     made.noise_multiplier = noise_multiplier;
     return Mechanism(shared(std::move(made)));
 }
@@ -265,15 +313,17 @@ Mechanism Mechanism::gaussian(double noise_multiplier) {
 Mechanism Mechanism::laplace(double noise_multiplier) {
     check_arithmetic();
     expect_noise(noise_multiplier);
-    return Mechanism(shared(symmetric({kLaplace, noise_multiplier}, exactly(grid::laplace(1 / noise_multiplier)))));
+    return Mechanism(shared(symmetric({kLaplace, noise_multiplier}, exactly(grid::laplace(1 / noise_multiplier)),
+                                      [=] { return exactly(grid::laplace(2 / noise_multiplier)); })));
 }
 
 Mechanism Mechanism::discrete_gaussian(double sigma, double sensitivity) {
     check_arithmetic();
     expect(between(sigma, 1e-6, 20000), "sigma: expected a number in [1e-6, 20000]");
     expect_sensitivity(sensitivity);
-    return Mechanism(shared(
-        symmetric({kDiscreteGaussian, sigma, sensitivity}, exactly(grid::discrete_gaussian(sigma, sensitivity)))));
+    return Mechanism(
+        shared(symmetric({kDiscreteGaussian, sigma, sensitivity}, exactly(grid::discrete_gaussian(sigma, sensitivity)),
+                         [=] { return exactly(grid::discrete_gaussian(sigma, 2 * sensitivity)); })));
 }
 
 Mechanism Mechanism::discrete_laplace(double scale, double sensitivity) {
@@ -281,7 +331,8 @@ Mechanism Mechanism::discrete_laplace(double scale, double sensitivity) {
     expect(between(scale, 1e-6, 1e12), "scale: expected a number in [1e-6, 1e12]");
     expect_sensitivity(sensitivity);
     return Mechanism(
-        shared(symmetric({kDiscreteLaplace, scale, sensitivity}, exactly(grid::discrete_laplace(scale, sensitivity)))));
+        shared(symmetric({kDiscreteLaplace, scale, sensitivity}, exactly(grid::discrete_laplace(scale, sensitivity)),
+                         [=] { return exactly(grid::discrete_laplace(scale, 2 * sensitivity)); })));
 }
 
 Mechanism Mechanism::pure_dp(double epsilon) {
@@ -292,7 +343,8 @@ Mechanism Mechanism::approximate_dp(double epsilon, double delta) {
     check_arithmetic();
     expect(between(epsilon, 0, 1e6), "epsilon: expected a number in [0, 1e6]");
     expect(between(delta, 0, 1), "delta: expected a number in [0, 1]");
-    Content made = symmetric({kPair, epsilon, delta}, exactly(grid::approximate_dp(epsilon, delta)));
+    Content made = symmetric({kPair, epsilon, delta}, exactly(grid::approximate_dp(epsilon, delta)),
+                             [=] { return grid::approximate_dp_replaced(epsilon, delta, 1); });
     made.reveals_nothing = epsilon == 0 && delta == 0;
     return Mechanism(shared(std::move(made)));
 }
@@ -303,8 +355,11 @@ Mechanism Mechanism::bounded_range(double eta) {
     Content made;
     made.reveals_nothing = eta == 0;
     // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower one is that of a
-    // member: randomised response with the losses eta / 2 and -eta / 2.
-    if (eta > 0) made = symmetric({}, {grid::bounded_range(eta), grid::approximate_dp(eta / 2, 0)});
+    // member: randomised response with the losses eta / 2 and -eta / 2. Replacing a record doubles the range.
+    const auto pair = [](double range) {
+        return grid::LawPair{grid::bounded_range(range), grid::approximate_dp(range / 2, 0)};
+    };
+    if (eta > 0) made = symmetric({}, pair(eta), [=] { return pair(2 * eta); });
     made.key = {kRange, eta};
     return Mechanism(shared(std::move(made)));
 }
@@ -315,7 +370,10 @@ Mechanism Mechanism::randomized_response(double noise_parameter, double num_buck
     expect(is_count(num_buckets) && num_buckets >= 2, "num_buckets: expected an integer in [2, 2^53)");
     Content made;
     made.reveals_nothing = noise_parameter == 1;
-    if (noise_parameter < 1) made = symmetric({}, exactly(grid::randomized_response(noise_parameter, num_buckets)));
+    if (noise_parameter < 1) {
+        const grid::LawPair pair = exactly(grid::randomized_response(noise_parameter, num_buckets));
+        made = symmetric({}, pair, [=] { return pair; });
+    }
     made.key = {kResponse, noise_parameter, num_buckets};
     made.sampleable = false;
     return Mechanism(shared(std::move(made)));
@@ -352,6 +410,11 @@ Mechanism Mechanism::mixture_of_gaussians(double noise_multiplier, std::span<con
     const double rel = 8 * kUnitRoundoff;  // relative error of the sum and the quotient
     made.remove = grid::gaussian_mixtures(weights, nothing, noise_multiplier, 0, rel);
     made.add = grid::gaussian_mixtures(nothing, weights, noise_multiplier, 0, rel);
+    made.replace = [=] {
+        const grid::LawPair pair = grid::gaussian_mixtures(weights, weights, noise_multiplier, 0, rel);
+        return Content::Pairs{pair, pair};
+    };
+    made.weights = std::move(weights);
     return Mechanism(shared(std::move(made)));
 }
 
@@ -372,12 +435,25 @@ Mechanism Mechanism::poisson_sampled(double sampling_probability) const {
     };
     made.remove = sample(content_->remove, false);
     made.add = sample(content_->add, true);
+    made.replace = [q, inner = content_] { return replace_in_sample(*inner, q); };
+    return Mechanism(shared(std::move(made)));
+}
+
+Mechanism Mechanism::translated(Neighbors neighbors) const {
+    // A record that contributes nothing has the effect of no record, because no mechanism here counts records.
+    if (neighbors != Neighbors::replace || content_->reveals_nothing) return *this;
+    Content made = *content_;
+    const Content::Pairs pairs = made.replace();
+    made.remove = pairs.remove;
+    made.add = pairs.add;
+    made.replaced = true;
+    made.shift = 2;
     return Mechanism(shared(std::move(made)));
 }
 
 Composition& Composition::add(const Mechanism& mechanism, double count) {
     expect(is_count(count), "count: expected an integer in [1, 2^53)");
-    parts_.push_back({mechanism, count});
+    parts_.push_back({mechanism.translated(neighbors_), count});
     return *this;
 }
 

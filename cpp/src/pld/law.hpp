@@ -113,11 +113,11 @@ struct Law {
 
     const std::uint64_t id = next_id();  // a number that no other distribution of this process ever has
     std::shared_ptr<const Density> density;
-    std::vector<Atom> atoms;  // with ascending losses
-    double infinity = 0;      // P-mass where Q vanishes
+    std::vector<Atom> atoms;    // with ascending losses
+    double infinity = 0;        // P-mass where Q vanishes
     double minus_infinity = 0;  // Q-mass where P vanishes
-    double mass_rel = 0;   // relative error of these two masses
-    double total_rel = 0;  // largest distance from 1 of the total of masses that a user gave
+    double mass_rel = 0;        // relative error of these two masses
+    double total_rel = 0;       // largest distance from 1 of the total of masses that a user gave
     double loss_slack = 0;
     bool cut = false;   // whether larger losses were left out because their mass is too small for a double
     double anchor = 0;  // a loss that should be a lattice point
@@ -200,6 +200,20 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
 // The dominating pair of (epsilon, delta)-differential privacy: no privacy with probability delta, and otherwise binary
 // randomised response with a privacy loss of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
+
+// Replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson sample if q < 1 (replace.md,
+// section 1). The distribution is exact unless delta (2 + e^epsilon) is near or above 1. Not both of epsilon and delta
+// are 0.
+LawPair approximate_dp_replaced(double epsilon, double delta, double q);
+
+// Replacing a record of a Poisson sample with integer noise (replace.md, section 8). Sensitivities are at most 2^50,
+// and at most 1e100 sigma. There are at most three times as many atoms as without sampling.
+LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q);
+LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
+
+// A distribution that is dominated by replacing a record of a Poisson sample with Laplace noise, whose sensitivity is
+// `mu` times its scale (replace.md, section 8).
+LawPtr laplace_replaced_member(double mu, double q);
 
 // Randomised response. With probability p in (0, 1) the answer is one of `buckets` answers, chosen uniformly, and
 // otherwise the true one. `buckets` is an integer of at least 2.

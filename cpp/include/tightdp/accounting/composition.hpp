@@ -6,11 +6,11 @@
 //     run.add(tightdp::Mechanism::laplace(20.0), 3);
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
-// The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record. Sensitivities are
-// those of one record's contribution. Both ends of an interval are certified, and the upper end is the guarantee. The
-// proofs are in docs/theory/contour.md for Gaussians with and without sampling, and in docs/theory/grid.md for all
-// other mechanisms. One bound takes milliseconds. It takes at most about five seconds of one core, and is then possibly
-// wide.
+// The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record, unless the
+// composition is made for another relation. Sensitivities are always those of one record's contribution. Both ends of
+// an interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
+// with and without sampling, in docs/theory/replace.md for "replace", and in docs/theory/grid.md for all other
+// mechanisms. One bound takes milliseconds. It takes at most about five seconds of one core, and is then possibly wide.
 //
 // Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
 // std::runtime_error is thrown if the calling thread does not round to nearest or flushes subnormal numbers, and
@@ -27,6 +27,10 @@
 #include "tightdp/accounting/interval.hpp"
 
 namespace tightdp {
+
+// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing.
+// The last two leave the number of records as it is.
+enum class Neighbors { add_or_remove, replace, replace_special };
 
 // A mechanism that makes one release. It is a value type whose copies are cheap and equal.
 class Mechanism {
@@ -65,14 +69,22 @@ class Mechanism {
     const Content& content() const { return *content_; }
 
   private:
+    // Returns the mechanism whose pairs of adding and removing a record are the pairs of this one under `neighbors`.
+    Mechanism translated(Neighbors neighbors) const;
+
+    friend class Composition;
+
     explicit Mechanism(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
     std::shared_ptr<const Content> content_;
 };
 
-// The composition of all releases. While one thread adds to it, no other thread may use it.
+// The composition of all releases, and the relation of the data sets for which it is bounded. While one thread adds to
+// it, no other thread may use it.
 class Composition {
   public:
+    explicit Composition(Neighbors neighbors = Neighbors::add_or_remove) : neighbors_(neighbors) {}
+
     struct Part {
         Mechanism mechanism;
         double count;
@@ -87,9 +99,10 @@ class Composition {
     // Bounds delta at any finite epsilon.
     Interval delta(double epsilon) const;
 
-    std::span<const Part> parts() const { return parts_; }
+    bool empty() const { return parts_.empty(); }
 
   private:
+    Neighbors neighbors_;
     std::vector<Part> parts_;
 };
 

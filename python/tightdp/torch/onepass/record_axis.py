@@ -77,6 +77,7 @@ class RecordAxis:
         """
 
         def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+            """Calls ``function`` with arrays whose first axis is that of the records."""
             if any(True for _ in _yield_dims(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [

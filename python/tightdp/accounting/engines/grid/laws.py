@@ -38,6 +38,7 @@ from ...pairs.replacement import (
     Zeroed,
     bracket_replaced_losses,
 )
+from ...pairs.zeroed_class import PairOfAtoms, build_zeroed_class
 from ..closed_form.truncation import compute_sample_truncation
 from ..engine_interface import Direction
 from . import mixtures
@@ -132,12 +133,7 @@ def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> Boun
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _prepare_draws_for_grid(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _prepare_replacement_for_grid(
-                grid_loss_distribution(translate_to_replacement(inner), "remove"),
-                grid_loss_distribution(inner, "remove"),
-                q,
-                q,
-            )
+            return _build_replaced_poisson_sample(inner, q)
         case Replaced(PrivacyLoss() as given):
             one = _prepare_complete_pair_for_grid(given.dominated)
             return BoundingDistributions(
@@ -220,7 +216,37 @@ def _prepare_poisson_sample_for_grid(inner: m.Mechanism, q: float, direction: Di
     return BoundingDistributions(upper, tuple(one.poisson(q, add) for one in base.lowers))
 
 
-def _prepare_replacement_for_grid(
+def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDistributions:
+    """Returns the distributions of replacing a record in a Poisson sample (docs/theory/replace.md section 8).
+
+    They are exact for integer noise, unless it takes too many values.
+    """
+    if q < 1:
+        match inner:
+            case m.DiscreteGaussian(sigma, sensitivity) if _is_moderate(sigma, sensitivity):
+                return _as_exact(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
+            case m.DiscreteLaplace(scale, sensitivity) if 2 * sensitivity < GRID_MOST_ATOMS and scale > _LEAST_SCALE:
+                return _as_exact(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
+            case m.Laplace(scale) if scale > _LEAST_SCALE:
+                upper = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
+                return BoundingDistributions(upper, (GridLaw.laplace_replaced_member(1 / scale, q),))
+    return _replace_in_sample(
+        loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
+    )
+
+
+def _is_moderate(sigma: float, sensitivity: int) -> bool:
+    """Tells whether discrete Gaussian noise has few enough values around three means, and losses that are no doubles'
+    largest."""
+    values = 6 * GRID_KEPT_DEVIATIONS * sigma
+    return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
+
+
+_LEAST_SCALE = 1e-100
+"""Smallest scale of noise whose exact losses under "replace" on a sample are computed."""
+
+
+def _replace_in_sample(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
     """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
@@ -243,17 +269,17 @@ def _prepare_mixture_for_grid(
     ``lost`` is the probability of the shifts that were left out.
     """
     given = (
-        mixtures.list_midpoints_of_mixture(ahead),
-        mixtures.list_midpoints_of_mixture(behind),
+        mixtures.list_midpoints(ahead),
+        mixtures.list_midpoints(behind),
         sigma,
         lost,
-        mixtures.measure_error_of_mixture(ahead, behind),
+        mixtures.measure_relative_error(ahead, behind),
     )
     upper, lower = GridLaw.gaussian_mixtures(*given)
-    return _as_exact_grid_distribution(upper) if lower is None else BoundingDistributions(upper, (lower,))
+    return _as_exact(upper) if lower is None else BoundingDistributions(upper, (lower,))
 
 
-def _prepare_draws_for_grid(
+def _build_sample_with_replacement(
     mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
 ) -> BoundingDistributions:
     """Returns the distributions of a sample that holds the record k times, where k is random (mixtures.md section 6).
@@ -262,20 +288,17 @@ def _prepare_draws_for_grid(
     """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
-    one, two = list(drawn), mixtures.scale_mixture_shifts(list(drawn), 2.0)
+    one, two = list(drawn), mixtures.scale_shifts(list(drawn), 2.0)
     if replaced:
         ahead, behind, attained = two, two, two
     else:
         ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
-    less = mixtures.absorb_small_mixture_shifts(attained, lost)
-    lowers = [
-        _prepare_mixture_for_grid(*pair, sigma).lowers[0]
-        for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))
-    ]
-    return BoundingDistributions(_prepare_mixture_for_grid(ahead, behind, sigma, lost).upper, tuple(lowers))
+    less = mixtures.absorb_small_shifts(attained, lost)
+    lowers = [_build_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
+    return BoundingDistributions(_build_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
 
 
-def _prepare_truncated_sample_for_grid(
+def _build_truncated_sample(
     mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
 ) -> BoundingDistributions:
     """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
@@ -283,46 +306,59 @@ def _prepare_truncated_sample_for_grid(
     They are those of an adversary who is told whether the sample was cut.
     """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
-    cut, within, drawn = compute_sample_truncation(q, mechanism.batch_size, mechanism.dataset_size)
+    cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
     poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
         poisson, direction = tuple(map(translate_to_replacement, poisson)), "remove"
-        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
+        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
     elif isinstance(asked, Zeroed):
-        fixed = _prepare_zeroed_record_for_grid(inner, high, direction)
+        fixed = _build_zeroed_record(inner, high, direction)
     else:
-        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(
-            high, direction == "add"
-        )
-    attained = grid_loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
+        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
+    attained = loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
         return BoundingDistributions(fixed, attained or (fixed,))
     rest = max(cut.hi, 1e-305)
     error = 2 * (cut.hi - cut.lo) / rest + 8 * U
-    upper = grid_loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
+    upper = loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
     return BoundingDistributions(upper, attained or (upper,))
 
 
-def _prepare_zeroed_record_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
+def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
+    if (known := _build_zeroed_class(inner, q)) is not None:
+        return _build_from_pair(known[0], direction)
     return grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
-def _prepare_zeroed_members_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
+def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
     """Returns distributions that data sets of certain kinds attain.
 
     In these data sets all other records contribute nothing, or the same as the record, or, for a Gaussian, the opposite
     of the record's contribution.
     """
-    found = tuple(
-        one.poisson(q, add) for one in grid_loss_distribution(inner, "remove").lowers for add in (False, True)
-    )
+    found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
+    if (known := _build_zeroed_class(inner, q)) is not None:
+        found += tuple(_build_from_pair(pair, direction) for pair in known[1])
     return found
+
+
+def _build_zeroed_class(inner: m.Mechanism, q: float) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
+    """Returns the pairs of ``build_zeroed_class`` if ``inner`` is a class with such pairs."""
+    if not isinstance(inner, (m.PureDP, m.ApproximateDP)) or not 0 < q < 1:
+        return None
+    return build_zeroed_class(inner.nominal_epsilon, getattr(inner, "nominal_delta", 0.0), Range(q))
+
+
+def _build_from_pair(pair: PairOfAtoms, direction: Direction) -> GridLaw:
+    """Returns the distribution of a pair for the direction "remove", or of its reverse for "add"."""
+    law = _build_from_ranges(pair.atoms, pair.infinity, minus_infinity=pair.minus_infinity)
+    return law.reversed() if direction == "add" else law
 
 
 def _prepare_atoms_for_grid(
@@ -347,7 +383,10 @@ def _prepare_atoms_for_grid(
 
 
 def _prepare_ranges_for_grid(
-    atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None
+    atoms: list[tuple[Range, Range]],
+    infinity: Number = 0.0,
+    step: Range | None = None,
+    minus_infinity: Number | None = None,
 ) -> GridLaw:
     """Returns a distribution of atoms (loss, ln mass) that are given by ranges, on a grid through the heaviest atom."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
@@ -355,16 +394,16 @@ def _prepare_ranges_for_grid(
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
     relative = [1.01 * (mass.hi - mass.lo) + 2 * U for _, mass in atoms]
     width = 0.0 if step is None else 0.5 * (step.lo + step.hi)
-    beyond = as_range(infinity)
-    mass = 0.5 * (beyond.lo + beyond.hi)
-    error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
+    ends = as_range(infinity), as_range(infinity if minus_infinity is None else minus_infinity)
+    masses = [0.5 * (end.lo + end.hi) for end in ends]
+    error = max((end.hi - end.lo) / mass if mass > 0 else 0.0 for end, mass in zip(ends, masses, strict=True))
     heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
     return _prepare_atoms_for_grid(
         middles,
         logs,
         relative,
-        infinity=mass,
-        minus_infinity=mass,
+        infinity=masses[0],
+        minus_infinity=masses[1],
         infinity_relative=error,
         slack=slack,
         anchor=heaviest,

@@ -1,0 +1,73 @@
+"""Pairs of setting a record of a sample of fixed size to zero, for classes of mechanisms (docs/theory/mixtures.md
+section 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..numerics.outward import Range, exp, log
+
+
+class PairOfAtoms(NamedTuple):
+    """A pair (P, Q): atoms as (loss, logarithm of the mass under P), and the masses where Q or P vanishes."""
+
+    atoms: list[tuple[Range, Range]]
+    infinity: Range
+    minus_infinity: Range
+
+
+def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
+    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that its members attain.
+
+    The record is in the sample with probability ``q``, which is above 0 and below 1. Returns None if delta is so large
+    that other formulas hold, or if e^-epsilon underflows.
+    """
+    e, d, out = Range(epsilon), Range(delta), 1 - q
+    t = exp(-e)
+    s = t * (1 - d) / (1 + t)  # R-mass where P is E times as likely, E = 1/t
+    if not (t.lo > _TINY and (s - d).lo > _LEAST * s.hi and epsilon > 0 and out.lo > 0):
+        return None
+    bright, faint = out * t + q / t, out * t + q
+    none = Range(0.0)
+    # Layers as (R-mass, density of P, density of Q); the others contribute the opposite of the record.
+    opposite = [
+        (d, q / t, q),
+        (s - d, bright, faint),
+        (1 - 2 * s, t, faint),
+        (s - d, out / t + q * t, out / t + q),
+        (d, out / t, out / t + q),
+        (out * d, Range(1.0), Range(1.0)),
+    ]
+    same = [(s, 1 / t, out / t + q), (1 - d - s, t, faint)]
+    upper = [
+        (log(bright) - log(faint), log(s - d) + log(bright)),
+        (Range(0.0), log(out * (d * (1 + t) + s * (1 / t - t)))),
+        (-log(out + q / t), log(s)),
+    ]
+    missing = []
+    if delta > 0:  # where P has mass, and R none
+        upper.append((e, log(q * d / t)))
+        missing.append((-log(out), log(d)))
+    return (
+        PairOfAtoms(_sort_atoms(upper), q * d, q * d),
+        (
+            PairOfAtoms(_list_layers(opposite), q * d, none),
+            PairOfAtoms(_sort_atoms(_list_layers(same) + missing), none, q * d),
+        ),
+    )
+
+
+def _list_layers(layers: list[tuple[Range, Range, Range]]) -> list[tuple[Range, Range]]:
+    """Returns the atoms of the layers that have mass."""
+    return _sort_atoms([(log(p) - log(q), log(mass) + log(p)) for mass, p, q in layers if mass.lo > 0])
+
+
+def _sort_atoms(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
+    """Returns the atoms with ascending losses."""
+    return sorted(atoms, key=lambda atom: atom[0].lo)
+
+
+_TINY = 1e-290
+"""Smallest e^-epsilon for which the formulas are used."""
+_LEAST = 1e-3
+"""Smallest part of the R-mass s that s - delta must be, so that the difference has digits."""
