@@ -424,8 +424,8 @@ PRV = Paper(
              [Grid([f"{k} steps" for k in STEPS],
                    [(m, prv_row("compositions", m, "steps", STEPS, largest_error, ".1e")) for m in METHODS],
                    "distance of the farther end from the truth",
-                   "At an asked error of .01, and for koskela a spacing of 1e-5. The truth is the lower end of the default "
-                   "engine.")]),
+                   "At an asked error of .01, and for koskela a spacing of 1e-5. The truth is the lower end of "
+                   "the default engine.")]),
         Item("Figure 1b", "`bench/papers/prv.py`", "", "prv.py --figures compositions",
              [Grid([f"{k} steps" for k in STEPS],
                    [(m, prv_row("compositions", m, "steps", STEPS, "upper", ".5f")) for m in METHODS], "upper end")]),
