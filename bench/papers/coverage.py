@@ -17,11 +17,13 @@ from contents import PAPERS, Grid, Item, Number, Paper
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "algorithms" / "coverage.md"
+NOT_RUN = "not run"
 HEAD = """# The four papers, piece by piece
 
 `python bench/papers/coverage.py` makes this page from the raw results, which are lines of `bench/papers/*.jsonl`. Every
 number of ours is a mean, with its standard error, and in brackets the number of seeds (of folds, where one partition of
-a table was run). "not run" means what it says: the script is there, and nobody has run that cell and kept its result.
+a table was run). "not run" means that the script is there, and that no result of that cell was kept; "refused" that the
+method has no answer there.
 
 **Settings.** Algorithms have the library's defaults, which follow from public facts, or one round setting for all data
 sets and epsilons. What was chosen was chosen on rows that were held out from training, which is not charged. Test
@@ -39,14 +41,18 @@ class Results:
             lines = [json.loads(line) for line in file.read_text().splitlines()]
             self.cells[file.stem] = [{"part": "accuracy", **line["task"], **line["result"]} for line in lines]
 
+    def matching(self, number: Number) -> list[dict]:
+        """Returns the cells that a number selects."""
+        cells = self.cells.get(number.script, [])
+        return [cell for cell in cells if all(cell.get(key) == value for key, value in number.select.items())]
+
     def samples(self, number: Number) -> tuple[list[float], str]:
         """Returns the values whose mean a number is, and what they are values of: seeds or folds."""
         found = []
-        for cell in self.cells.get(number.script, []):
-            if all(cell.get(key) == value for key, value in number.select.items()):
-                value = number.what(cell) if callable(number.what) else cell.get(number.what)
-                if value is not None:
-                    found.append(value if number.index is None else value[number.index])
+        for cell in self.matching(number):
+            value = number.what(cell) if callable(number.what) else cell.get(number.what)
+            if value is not None:
+                found.append(value if number.index is None else value[number.index])
         if len(found) == 1 and isinstance(found[0], list):
             return found[0], "folds"
         return [sum(value) / len(value) if isinstance(value, list) else value for value in found], "seeds"
@@ -62,7 +68,7 @@ def write_ours(number: Number, results: Results) -> str:
     """Returns the cell of a table."""
     values, of = results.samples(number)
     if not values:
-        return "not run"
+        return "refused" if any("refused" in cell for cell in results.matching(number)) else NOT_RUN
     mean, error = mean_and_error(values)
     if number.once:
         return f"{mean:{number.form}}"
@@ -71,27 +77,37 @@ def write_ours(number: Number, results: Results) -> str:
 
 
 def write_grid(grid: Grid, results: Results) -> Iterator[str]:
-    """Yields the lines of a table; rows of which nothing is known are named below it."""
-    missing, lines = [], []
+    """Yields the lines of a table; rows and columns of which nothing is known are named below it."""
+    missing, lines, shown = [], [], set()
+    kept = [i for i in range(len(grid.columns)) if any(is_known(row[i], results) for _, row in grid.rows)]
+    columns = [grid.columns[i] for i in kept]
     beside = any(number.theirs is not None for _, numbers in grid.rows for number in numbers)
     for label, numbers in grid.rows:
         published, own = split_label(label)
-        ours = [write_ours(number, results) for number in numbers]
-        theirs = ["" if number.theirs is None else f"{number.theirs:g}" for number in numbers]
-        if any(theirs):
+        ours = [write_ours(numbers[i], results) for i in kept]
+        theirs = ["" if numbers[i].theirs is None else f"{numbers[i].theirs:g}" for i in kept]
+        if any(theirs) and published not in shown:
+            shown.add(published)
             lines.append(f"| {published}, published | {' | '.join(theirs)} |")
-        if all(text == "not run" for text in ours):
+        if all(text == NOT_RUN for text in ours):
             missing.append(own)
         else:
             lines.append(f"| {own}{', ours' * beside} | {' | '.join(ours)} |")
     if lines:
-        yield f"| {grid.corner} | {' | '.join(grid.columns)} |"
-        yield "|---" * (len(grid.columns) + 1) + "|"
+        yield f"| {grid.corner} | {' | '.join(columns)} |"
+        yield "|---" * (len(columns) + 1) + "|"
         yield from lines
         yield ""
+    if len(missing) < len(grid.rows):
+        missing += [column for column in grid.columns if column not in columns]
     if missing:
         yield wrap(f"Not run: {'; '.join(missing)}.")
         yield ""
+
+
+def is_known(number: Number, results: Results) -> bool:
+    """Whether a number has something to show: the published one, or a result of ours."""
+    return number.theirs is not None or write_ours(number, results) != NOT_RUN
 
 
 def split_label(label: str) -> tuple[str, str]:
@@ -108,8 +124,8 @@ def wrap(text: str) -> str:
 def write_state(item: Item, results: Results) -> str:
     """Returns what stands beside a piece in the list: its note, and how many of its cells were run."""
     numbers = [number for grid in item.grids for _, row in grid.rows for number in row]
-    done = sum(bool(results.samples(number)[0]) for number in numbers)
-    runs = "" if not numbers else "not run" if not done else f"{done} of {len(numbers)} numbers, below"
+    done = sum(write_ours(number, results) != NOT_RUN for number in numbers)
+    runs = "" if not numbers else NOT_RUN if not done else f"{done} of {len(numbers)} numbers, below"
     return "; ".join(text for text in (item.note, runs) if text)
 
 
