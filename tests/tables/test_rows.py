@@ -139,7 +139,7 @@ def test_further_markers_are_named(tmp_path, capsys):
     ask = ["--label", "y", "--classes", "a,b", "--categories", "sex=f,m", "--bounds", "x=0:60", "--delta", "1e-5"]
     ask += ["--epsilon", "1", "--missing", "-999", "--missing", "x,z"]
     assert main(["train", str(file), *ask]) == 2
-    assert "record 1 has no x; see --allow-missing, and --fill of train" in capsys.readouterr().err
+    assert "record 1 has no x; see --allow-missing, and train --fill" in capsys.readouterr().err
     read = Rows.read(file, TextFormat(missing=frozenset(["-999", "x"])))
     assert read.columns["sex"][:3] == ["f", "m", ""]
     assert np.isnan(read.read_numbers("x", allow_missing=True)).sum() == 20

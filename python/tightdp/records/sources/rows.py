@@ -223,7 +223,7 @@ class Rows:
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(
-                    f"{self.file}: record {record} has no {name}; see --allow-missing, and --fill of train"
+                    f"{self.file}: record {record} has no {name}; see --allow-missing, and train --fill"
                 )
             number = None if missing else parse_cell_number(cell, self.decimal)
             if number is not None and not math.isfinite(number):
