@@ -222,9 +222,7 @@ class Rows:
         for record, cell in enumerate(self.get_column(name), start=1):
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
-                raise ValueError(
-                    f"{self.file}: record {record} has no {name}; see --allow-missing, and train --fill"
-                )
+                raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing, and train --fill")
             number = None if missing else parse_cell_number(cell, self.decimal)
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")

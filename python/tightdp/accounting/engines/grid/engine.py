@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...._core import Budget, grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import MixtureOfGaussians, TruncatedPoissonSampled
-from ...pairs.kinds import has_any_type
+from ...pairs.kinds import has_mechanism_of_type
 from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed
 from ..closed_form.truncation import charge_sample_truncation
@@ -94,7 +94,7 @@ def _limit_work(parts: Parts) -> AbstractContextManager[None]:
 
     Shifts of many deviations may need more points than any grid has, and only the attempt shows it.
     """
-    return Budget(_MIXTURE_UNITS) if has_any_type(parts, MixtureOfGaussians) else nullcontext()
+    return Budget(_MIXTURE_UNITS) if has_mechanism_of_type(parts, MixtureOfGaussians) else nullcontext()
 
 
 _MIXTURE_UNITS = 2 * 10**9
@@ -102,7 +102,7 @@ _MIXTURE_UNITS = 2 * 10**9
 asks for two such bounds."""
 
 
-def _limit_points(request: Request) -> int:
+def _limit_grid_points(request: Request) -> int:
     """Returns the largest number of grid points for the memory of the request."""
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 

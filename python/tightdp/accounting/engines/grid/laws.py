@@ -224,14 +224,14 @@ def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDist
     if q < 1:
         match inner:
             case m.DiscreteGaussian(sigma, sensitivity) if _is_moderate(sigma, sensitivity):
-                return _as_exact(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
+                return _as_exact_grid_distribution(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
             case m.DiscreteLaplace(scale, sensitivity) if 2 * sensitivity < GRID_MOST_ATOMS and scale > _LEAST_SCALE:
-                return _as_exact(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
+                return _as_exact_grid_distribution(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
             case m.Laplace(scale) if scale > _LEAST_SCALE:
-                upper = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
+                upper = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
                 return BoundingDistributions(upper, (GridLaw.laplace_replaced_member(1 / scale, q),))
-    return _replace_in_sample(
-        loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
+    return _prepare_replacement_for_grid(
+        grid_loss_distribution(translate_to_replacement(inner), "remove"), grid_loss_distribution(inner, "remove"), q, q
     )
 
 
@@ -246,7 +246,7 @@ _LEAST_SCALE = 1e-100
 """Smallest scale of noise whose exact losses under "replace" on a sample are computed."""
 
 
-def _replace_in_sample(
+def _prepare_replacement_for_grid(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
     """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
@@ -269,17 +269,17 @@ def _prepare_mixture_for_grid(
     ``lost`` is the probability of the shifts that were left out.
     """
     given = (
-        mixtures.list_midpoints(ahead),
-        mixtures.list_midpoints(behind),
+        mixtures.list_midpoints_of_mixture(ahead),
+        mixtures.list_midpoints_of_mixture(behind),
         sigma,
         lost,
-        mixtures.measure_relative_error(ahead, behind),
+        mixtures.measure_error_of_mixture(ahead, behind),
     )
     upper, lower = GridLaw.gaussian_mixtures(*given)
-    return _as_exact(upper) if lower is None else BoundingDistributions(upper, (lower,))
+    return _as_exact_grid_distribution(upper) if lower is None else BoundingDistributions(upper, (lower,))
 
 
-def _build_sample_with_replacement(
+def _prepare_draws_for_grid(
     mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
 ) -> BoundingDistributions:
     """Returns the distributions of a sample that holds the record k times, where k is random (mixtures.md section 6).
@@ -288,17 +288,20 @@ def _build_sample_with_replacement(
     """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
-    one, two = list(drawn), mixtures.scale_shifts(list(drawn), 2.0)
+    one, two = list(drawn), mixtures.scale_mixture_shifts(list(drawn), 2.0)
     if replaced:
         ahead, behind, attained = two, two, two
     else:
         ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
-    less = mixtures.absorb_small_shifts(attained, lost)
-    lowers = [_build_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
-    return BoundingDistributions(_build_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
+    less = mixtures.absorb_small_mixture_shifts(attained, lost)
+    lowers = [
+        _prepare_mixture_for_grid(*pair, sigma).lowers[0]
+        for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))
+    ]
+    return BoundingDistributions(_prepare_mixture_for_grid(ahead, behind, sigma, lost).upper, tuple(lowers))
 
 
-def _build_truncated_sample(
+def _prepare_truncated_sample_for_grid(
     mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
 ) -> BoundingDistributions:
     """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
@@ -306,26 +309,28 @@ def _build_truncated_sample(
     They are those of an adversary who is told whether the sample was cut.
     """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
-    cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
+    cut, within, drawn = compute_sample_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
     poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
         poisson, direction = tuple(map(translate_to_replacement, poisson)), "remove"
-        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
+        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
     elif isinstance(asked, Zeroed):
-        fixed = _build_zeroed_record(inner, high, direction)
+        fixed = _prepare_zeroed_record_for_grid(inner, high, direction)
     else:
-        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
-    attained = loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
+        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(
+            high, direction == "add"
+        )
+    attained = grid_loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
         return BoundingDistributions(fixed, attained or (fixed,))
     rest = max(cut.hi, 1e-305)
     error = 2 * (cut.hi - cut.lo) / rest + 8 * U
-    upper = loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
+    upper = grid_loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
     return BoundingDistributions(upper, attained or (upper,))
 
 
-def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
+def _prepare_zeroed_record_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
@@ -334,13 +339,15 @@ def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> 
     return grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
-def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
+def _prepare_zeroed_members_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
     """Returns distributions that data sets of certain kinds attain.
 
     In these data sets all other records contribute nothing, or the same as the record, or, for a Gaussian, the opposite
     of the record's contribution.
     """
-    found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
+    found = tuple(
+        one.poisson(q, add) for one in grid_loss_distribution(inner, "remove").lowers for add in (False, True)
+    )
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
     if (known := _build_zeroed_class(inner, q)) is not None:
@@ -357,7 +364,7 @@ def _build_zeroed_class(inner: m.Mechanism, q: float) -> tuple[PairOfAtoms, tupl
 
 def _build_from_pair(pair: PairOfAtoms, direction: Direction) -> GridLaw:
     """Returns the distribution of a pair for the direction "remove", or of its reverse for "add"."""
-    law = _build_from_ranges(pair.atoms, pair.infinity, minus_infinity=pair.minus_infinity)
+    law = _prepare_ranges_for_grid(pair.atoms, pair.infinity, minus_infinity=pair.minus_infinity)
     return law.reversed() if direction == "add" else law
 
 
