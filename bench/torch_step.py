@@ -1,6 +1,6 @@
 """A step of private training in PyTorch, forward to optimiser, beside the same step without privacy.
 
-    python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu]
+    python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu] [--page]
 
 Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
 with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones by default and out of rows,
@@ -9,7 +9,8 @@ turns, and the ratio is the median over rounds of a way's time over that without
 ``run.step`` with all its checks, and the batch from ``run.loader``; the first step, which looks at records twice, is
 shown apart. First all clipped sums are compared at noise 0.
 ``--cpu`` counts processor time on one thread, for a machine that others use. ``--memory`` measures the peak of each way
-in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json.
+in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json. ``--page``
+puts the ratios into the table of docs/tutorials/torch.md, for the models and ways that were run.
 """
 
 from __future__ import annotations
@@ -307,8 +308,29 @@ def held(name: str) -> float:
     return float(re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) / 1024
 
 
+PAGE = Path(__file__).parent.parent / "docs/tutorials/torch.md"
+ROWS = {"auto": '`arithmetic="auto"`', "one pass": '`arithmetic="float"`', "exact": '`arithmetic="exact"`',
+        "opacus hooks": "Opacus, hooks", "opacus ghost": "Opacus, ghost clipping"}  # fmt: skip
+"""Rows of the table on the page of PyTorch, by way. Its columns are the models, in their order."""
+
+
+def write_page(results: dict[str, Any]) -> None:
+    """Puts the ratios of ``results`` into the table of the page. Other cells stay as they are."""
+    lines = PAGE.read_text().splitlines()
+    for way, title in ROWS.items():
+        for i, line in enumerate(lines):
+            if line.startswith(f"| {title} |"):
+                cells = line.strip("| ").split(" | ")
+                for column, name in enumerate(MODELS, 1):
+                    if way in results.get(name, {}):
+                        cells[column] = f"{results[name][way]['ratio']:.2g}"
+                lines[i] = f"| {' | '.join(cells)} |"
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
-    given = options(__doc__, rounds=15, models=list(MODELS), ways=list(WAYS), memory=False, cpu=False, peak="")
+    given = options(__doc__, rounds=15, models=list(MODELS), ways=list(WAYS), memory=False, cpu=False, peak="",
+                    page=False)  # fmt: skip
     warnings.simplefilter("ignore")
     if given.cpu:
         torch.set_num_threads(1)
@@ -329,6 +351,8 @@ def main() -> None:
             )
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "torch_step.json").write_text(json.dumps(results, indent=1))
+    if given.page:
+        write_page(results)
 
 
 if __name__ == "__main__":

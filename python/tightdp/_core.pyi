@@ -252,6 +252,7 @@ class dense:
         taken: NDArray[np.uint8] | None,
         totals: list[NDArray[np.int64]],
         fresh: bool = False,
+        bounds: NDArray[np.float64] | None = None,
     ) -> None: ...
     @staticmethod
     def release_products(

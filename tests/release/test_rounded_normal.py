@@ -20,7 +20,7 @@ _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP
 
 KEY = bytes(range(32))
 CHANCE = 1e-9
-SIGMAS = [2.0**-10, 0.3, 1.0, 5.7, 2.0**20, 2.0**30 + 0.3, 2.0**39 - 0.1, 2.0**39]
+SIGMAS = [2.0**-10, 0.3, 1.0, 5.7, 11.25, 2.0**20, 2.0**30 + 0.3, 2.0**39 - 0.1, 2.0**39]
 
 
 def drawn(stream, sigma, n, first=0):

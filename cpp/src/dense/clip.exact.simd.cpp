@@ -83,9 +83,10 @@ TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
 
 template <class T>
 void plain(const DenseClip& c) {
-    Lanes top, scale, sums, goal, factor, ones;
+    Lanes top, scale, sums, bound, goal, factor, ones;
     double* const v = c.weights;
     load_errors<T>(c, v, top);
+    for (std::int64_t k = 0; k < kBlock; ++k) bound[k] = c.bounds && k < c.count ? c.bounds[c.first + k] : c.bound;
     shrink(top, scale);
     add_squares(c, v, scale, sums);
     Lanes margin = {};
@@ -93,10 +94,10 @@ void plain(const DenseClip& c) {
         const double outputs = c.layers[l].formed ? 0.0 : static_cast<double>(c.layers[l].outputs);
         for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
     }
-    const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
+    const double reach = 1 - (kSlack + 2 * c.slack), longest = c.normalize ? __builtin_inf() : 1.0;
     // The next loops have no branches, so that they vectorise. Rounding changes w (x) q by at most |q| / 2 for each
     // output.
-    for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
+    for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = bound[k] * reach - 0.5 * __builtin_sqrt(margin[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) {
         const double whole = longest / scale[k];
@@ -120,8 +121,7 @@ void plain(const DenseClip& c) {
         }
     // The numbers are exact, and each square and each addition has at most one rounding.
     add_squares(c, v, ones, sums);
-    const double most = c.bound * c.bound * (1 - c.slack);
-    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= most ? 1.0 : 0.0;
+    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= bound[k] * bound[k] * (1 - c.slack) ? 1.0 : 0.0;
     for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }

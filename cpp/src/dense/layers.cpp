@@ -75,6 +75,7 @@ class Summer {
                     0,
                     0,
                     r_.bound,
+                    nullptr,
                     r_.inverse_grid,
                     slack_,
                     r_.normalize,

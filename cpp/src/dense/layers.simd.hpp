@@ -119,10 +119,11 @@ struct DenseLayer {
 struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;
-    double bound;               // the clipping norm C if gradients are scaled, otherwise C / grid
-    double inverse_grid;        // 1 / grid, a power of two
-    double slack;               // exceeds the relative rounding error of a squared norm that is compared with the bound
-    bool normalize;             // true if shorter gradients are stretched to the bound
+    double bound;          // the clipping norm C if gradients are scaled, otherwise C / grid
+    const double* bounds;  // for each record, its own bound C_k / grid if gradients are not scaled; null for `bound`
+    double inverse_grid;   // 1 / grid, a power of two
+    double slack;          // exceeds the relative rounding error of a squared norm that is compared with the bound
+    bool normalize;        // true if shorter gradients are stretched to the bound
     const std::uint8_t* taken;  // for each record, whether the record contributes; null if all do
     const double* shares;       // for each record, its weight divided by the largest one, in [0, 1]; null if all are 1
     double* weights;            // output [outputs of all layers][kDenseBlock]: integers w_k, or floats in formed layers

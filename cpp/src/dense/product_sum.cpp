@@ -113,7 +113,7 @@ class Adder {
         const std::int64_t here = std::min(kDenseBlock, count - at);
         double* w = clipped_.data() + worker * outputs_ * kDenseBlock;
         clip_.plain({r_.layers.data(), static_cast<std::int64_t>(r_.layers.size()), first + at, here, r_.bound,
-                     r_.inverse_grid, slack_, false, r_.taken, nullptr, w, nullptr, nullptr, nullptr, 0});
+                     r_.bounds, r_.inverse_grid, slack_, false, r_.taken, nullptr, w, nullptr, nullptr, nullptr, 0});
         for (std::size_t l = 0; l < r_.layers.size(); ++l) {
             const DenseLayer& layer = r_.layers[l];
             if (layer.outputs > 1) {
@@ -210,20 +210,27 @@ void add_integer_product(const IntegerProduct& p) {
         std::max<std::int64_t>(kDenseBlock, kPackedBytes / record_bytes / kDenseBlock * kDenseBlock);
     const std::int64_t chunk = std::min(most, whole_blocks(p.rows));
     Bytes weights(way.weights_size(p.outputs, chunk)), inputs(way.inputs_size(p.columns, chunk));
-    std::vector<double> w(static_cast<std::size_t>(p.outputs * kDenseBlock));
+    const int workers =
+        workers_for(static_cast<double>(p.outputs) * static_cast<double>(p.columns) * static_cast<double>(p.rows));
+    std::vector<double> integers(static_cast<std::size_t>(workers * p.outputs * kDenseBlock));
     for (std::int64_t first = 0; first < p.rows; first += chunk) {
         const std::int64_t count = whole_blocks(std::min(chunk, p.rows - first));
-        for (std::int64_t at = 0; at < count; at += kDenseBlock) {
-            const std::int64_t here = std::min(kDenseBlock, p.rows - first - at);
+        in_turn(workers, count / kDenseBlock, [&](int worker, std::int64_t block) {
+            const std::int64_t at = block * kDenseBlock, here = std::min(kDenseBlock, p.rows - first - at);
+            double* const w = integers.data() + worker * p.outputs * kDenseBlock;
             for (std::int64_t o = 0; o < p.outputs; ++o)
                 for (std::int64_t k = 0; k < kDenseBlock; ++k)
                     w[o * kDenseBlock + k] = k < here ? p.w[(first + at + k) * p.outputs + o] : 0;
-            way.pack_weights(w.data(), p.outputs, {weights.data(), at, count});
+            way.pack_weights(w, p.outputs, {weights.data(), at, count});
             way.pack_inputs(
                 InputBlock<std::int16_t>{p.q + (first + at) * p.columns, p.columns, here, p.columns, nullptr},
                 {inputs.data(), at, count});
-        }
-        way.add({weights.data(), inputs.data(), count, limit, p.outputs, p.columns, p.sums, p.columns});
+        });
+        in_turn(workers, (p.outputs + kStripOutputs - 1) / kStripOutputs, [&](int, std::int64_t piece) {
+            const std::int64_t o = piece * kStripOutputs;
+            way.add({weights.data() + way.weights_size(o, count), inputs.data(), count, limit,
+                     std::min(kStripOutputs, p.outputs - o), p.columns, p.sums + o * p.columns, p.columns});
+        });
     }
 }
 

@@ -29,6 +29,7 @@ struct ProductSum {
     std::vector<DenseLayer> layers;  // all of one element type, without bias and centre; `formed` if outputs == 1
     std::int64_t rows;               // number of records
     double bound, inverse_grid;      // clipping norm over grid, at most kLargestProductBound; and 1 / grid
+    const double* bounds;            // for each record, its own bound, in [0, bound]; null if all have `bound`
     const std::uint8_t* taken;       // for each record, whether the record contributes; null if all do
     // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.
     std::vector<std::int64_t*> totals;
@@ -42,7 +43,7 @@ struct ProductSum {
 template <class T>
 void add_products(const ProductSum& request);
 
-// Adds given integer products on the calling thread: sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64. Precondition:
+// Adds given integer products: sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64. Precondition:
 // |q| <= kLargestEntry, |w| <= kLargestWeight, and |w q| <= largest_product <= kLargestIntegerProduct.
 inline constexpr double kLargestIntegerProduct = 0x1p32;
 struct IntegerProduct {

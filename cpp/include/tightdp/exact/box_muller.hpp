@@ -191,7 +191,8 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
     for (int i = 4; i >= 0; --i) {
         const int limb = shift / 32 + i;
         const Uint128 digits = limb < n + 5 ? p[limb] : 0;
-        square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - shift % 32);
+        // Two shifts, because one of 128 binary digits is undefined.
+        square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - 32) << (32 - shift % 32);
     }
     // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
     return (square_root(square) + 1) / 2;

@@ -17,6 +17,7 @@ from ..gradient_sums.sum_noise import release_with_products
 from ..plan.plan import Plan
 from .clipping import OnePassSums
 from .factors import Factors, OuterProducts, SummedProducts
+from .position_products import PositionProducts, clip_positions, is_sum_cheaper
 
 MOST_HELD_ENTRIES = 1 << 24
 """Largest number of entries of gradients in memory at once: 64 MB of float32. A single record may need more."""
@@ -31,13 +32,16 @@ LEAST_PRODUCT_RECORDS = 8
 fewer records at a time made a step a tenth longer."""
 
 
+Layers = list[tuple[dense.Array, dense.Array]]
+"""Inputs and errors for each of some parameters."""
+
+
 class _LastRecords(NamedTuple):
     """The last records of a step, which are added in the pass that releases the sums."""
 
     numbers: list[int]
     """Numbers of the parameters."""
-    layers: list[tuple[dense.Array, dense.Array]]
-    """Inputs and errors for each of these parameters."""
+    layers: Layers
     taken: Any
 
 
@@ -46,7 +50,9 @@ class ProductSums(IntegerSums, OnePassSums):
 
     A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
     gradient by its output. It becomes a product of vectors of integers. The record's clipped gradient then has at most
-    the bound as its norm, in exact arithmetic. Any other gradient is formed, and is treated as its product with 1.
+    the bound as its norm, in exact arithmetic. A linear layer through which a record goes at several positions has a
+    sum of such products, which is not formed either if its norm takes less work than its entries. Any other gradient is
+    formed, and is treated as its product with 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory.
@@ -62,11 +68,11 @@ class ProductSums(IntegerSums, OnePassSums):
         self._last = None
 
     def convert_to_floats(self) -> list[Any]:
-        self._settle_totals()
+        self._add_last_records()
         return super().convert_to_floats()
 
     def integers(self) -> tuple[Any, list[Any]]:
-        self._settle_totals()
+        self._add_last_records()
         return super().integers()
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
@@ -76,7 +82,7 @@ class ProductSums(IntegerSums, OnePassSums):
         are in float32 if all parameters are. The totals are zero afterwards.
         """
         if self._last is None:
-            self._settle_totals()
+            self._add_last_records()
             return super().release_mean_gradient(source)
         last, self._last = self._last, None
         single = all(p.dtype == torch.float32 for p in self._parameters.values())
@@ -85,7 +91,7 @@ class ProductSums(IntegerSums, OnePassSums):
             torch.float32 if single else torch.float64,
         )  # fmt: skip
 
-    def _settle_totals(self) -> None:
+    def _add_last_records(self) -> None:
         """Makes the totals if they do not exist yet, and adds the last records to them."""
         if not self._totals:
             self._flat, self._totals = make_integer_sums(self._parameters)
@@ -120,7 +126,7 @@ class ProductSums(IntegerSums, OnePassSums):
             sliced = {i: _slice_records(each, some) for i, each in factors.items()}
             self._add_slice(sliced, chosen, last=last and some.stop == records)
         names = list(self._parameters)
-        return {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
+        return {names[i]: _name_way(each) for i, each in factors.items()}
 
     def _count_entries(self, factors: dict[int, Factors], records: int) -> int:
         """Returns the number of entries in the formed gradients of ``records`` records."""
@@ -130,14 +136,17 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_slice(self, factors: dict[int, Factors], taken: Any, *, last: bool) -> None:
         """Clips the gradients of some records and adds them to the totals. ``taken`` is a mask of records, or None.
 
-        The ``last`` records are kept for the release, unless some gradients are formed for the words that occur.
+        The ``last`` records are kept for the release, unless some gradients are sums of products, or are formed for the
+        words that occur.
         """
-        if last and factors and not any(map(_is_sparse, factors.values())):
+        if last and factors and not any(_is_sparse(each) or _is_sum(each) for each in factors.values()):
             layers = _find_layers(factors)
             if self._totals or len(layers[0][0]) <= MOST_RECORDS_WITHOUT_TOTALS:
                 self._last = _LastRecords(list(factors), layers, taken)
                 return
-        self._settle_totals()
+        self._add_last_records()
+        sums = {i: PositionProducts(_join_uses(each)) for i, each in factors.items() if _is_sum(each)}
+        factors = {i: each for i, each in factors.items() if i not in sums}
         totals = {i: self._totals[i] for i in factors}
         words = {}
         for i, each in factors.items():
@@ -145,18 +154,66 @@ class ProductSums(IntegerSums, OnePassSums):
                 words[i], left = torch.unique(each.left, return_inverse=True)
                 factors = factors | {i: OuterProducts(left, each.right, len(words[i]))}
                 totals[i] = torch.zeros(len(words[i]), each.right.shape[2], dtype=torch.int64)
-        self._add_layers(_find_layers(factors), list(totals.values()), taken)
+        if sums:
+            self._add_with_sums(sums, _find_layers(factors), list(totals.values()), taken)
+        else:
+            self._add_layers(_find_layers(factors), list(totals.values()), taken)
         for i, some_words in words.items():
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 
-    def _add_layers(self, layers: list[tuple[dense.Array, dense.Array]], totals: list[Any], taken: Any) -> None:
-        numbers = [total.numpy() for total in totals]
-        dense.add_outer_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid_step, taken=taken)
+    def _add_with_sums(self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any) -> None:
+        """Clips records some of whose gradients are sums of products. The other gradients, ``layers``, get the same
+        clip factors, and at most what the sums of products leave of the norm bound."""
+        grid = self._plan.grid_step
+        squares = sum(each.estimate_squared_norms() for each in sums.values())
+        for inputs, errors in layers:
+            squares = squares + _square_norms(inputs) * _square_norms(errors)
+        if taken is not None:
+            squares = torch.where(torch.from_numpy(taken), squares, torch.inf)
+        clipped = clip_positions(list(sums.values()), squares.sqrt(), self._plan.max_norm[0] / grid, 1 / grid)
+        for i, each in sums.items():
+            each.add_to(self._totals[i])
+        factors = clipped.factors.numpy()
+        scaled = [(inputs, errors * factors[:, None].astype(errors.dtype)) for inputs, errors in layers]
+        self._add_layers(scaled, totals, factors > 0, clipped.rest.numpy() * grid)
+
+    def _add_layers(self, layers: Layers, totals: list[Any], taken: Any, max_norms: Any = None) -> None:
+        numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
+        if layers:
+            dense.add_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
 
 
 def _is_product(factors: Factors) -> bool:
     """Tells whether the gradient of each record is a product of two vectors."""
     return isinstance(factors, OuterProducts) and not factors.is_sparse and factors.right.shape[1] == 1
+
+
+def _is_sum(factors: Factors) -> bool:
+    """Tells whether the gradient of each record is a sum of products that is not formed."""
+    if isinstance(factors, SummedProducts):
+        if any(part.is_sparse for part in factors.parts):
+            return False
+        left, positions = factors.parts[0].m, sum(part.right.shape[1] for part in factors.parts)
+        return is_sum_cheaper(positions, left, factors.parts[0].right.shape[2])
+    if not isinstance(factors, OuterProducts) or factors.is_sparse:
+        return False
+    return is_sum_cheaper(factors.right.shape[1], factors.m, factors.right.shape[2])
+
+
+def _join_uses(factors: Any) -> OuterProducts:
+    """Returns the sum over all uses of a parameter as one sum over positions."""
+    if isinstance(factors, OuterProducts):
+        return factors
+    parts = factors.parts
+    return OuterProducts(torch.cat([p.left for p in parts], 1), torch.cat([p.right for p in parts], 1), parts[0].m)
+
+
+def _name_way(factors: Factors) -> str:
+    return "product" if _is_product(factors) else "sum of products" if _is_sum(factors) else "materialised"
+
+
+def _square_norms(rows: dense.Array) -> Any:
+    return torch.linalg.vector_norm(torch.from_numpy(rows), dim=1, dtype=torch.float64).square()
 
 
 def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
@@ -168,7 +225,14 @@ def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
 
 
 def _count_formed_entries(factors: Factors, size: int, records: int) -> int:
-    """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records."""
+    """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records.
+
+    For a sum of products the integers of its factors and their inner products count.
+    """
+    if _is_sum(factors):
+        joined = _join_uses(_slice_records(factors, slice(0, 1)))
+        positions, width = joined.right.shape[1:]
+        return records * int(positions * (joined.m + width) + 2 * positions**2)
     if _is_sparse(factors):
         size = min(size, records * factors.right[0].numel())
     return 0 if _is_product(factors) else records * size
@@ -187,7 +251,7 @@ _BY_RECORD = {"values", "left", "right", "input", "g"}
 """Names of the fields of factors whose first axis is the axis of records."""
 
 
-def _find_layers(factors: dict[int, Factors]) -> list[tuple[dense.Array, dense.Array]]:
+def _find_layers(factors: dict[int, Factors]) -> Layers:
     """Returns inputs and errors for each parameter, all in one floating-point type."""
     layers = [_find_operands(each) for each in factors.values()]
     if len({operand.dtype for layer in layers for operand in layer}) > 1:
