@@ -209,6 +209,32 @@ def test_enumerated_truths_are_verified_and_what_is_past_them_is_not():
         assert not verify.check(write_delta(mechanism, value * (1 + 1e-9), 1.0))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minus_infinity": 0.9},
+        {"mirrored": True},
+        {"optimistic": [[0.75], [1.0], 0.0]},
+        {"losses": [-2.0, 0.75]},
+    ],
+)
+def test_given_losses_that_contradict_each_other_are_not_verified(change):
+    given = {"type": "PrivacyLoss", "losses": [-0.5, 0.75], "probabilities": [0.25, 0.75], "infinity": 0.0,
+             "minus_infinity": 0.0, "relation": "any", "mirrored": False, "loss_error": 0.0,
+             "optimistic": None}  # fmt: skip
+    assert verify.check(write_delta(given, 0.0, 1 - 1e-6))
+    text = write_delta({**given, **change}, 0.0, 1 - 1e-6)
+    assert not verify.check(text)
+    assert "not verified: " in verify.explain(text)
+
+
+def test_a_tiny_claim_and_a_group_of_nothing_are_explained():
+    text = write_delta({"type": "Gaussian", "noise_multiplier": 1.0}, 0.0, 5e-324)
+    assert "not verified" in verify.explain(text)
+    empty = {"type": "Group", "mechanism": {"type": "Composition", "parts": []}, "size": 2}
+    assert verify.check(write_delta(empty, 0.0, 0.0))
+
+
 def test_an_epsilon_of_nothing_is_verified_by_the_total_variation_distance():
     text = (S(G(1.5), 1e-4) * 4).certificate(delta=0.02, neighbors="add").to_json()
     assert json.loads(text)["epsilon"] == [0.0, 0.0]
