@@ -2045,7 +2045,7 @@ def verify(text: str, nearby: bool = True, points: int = 2**18) -> tuple[bool, s
             elif found.end is None or (high and claim.asked == "delta" and found.end >= 1) or not found.end:
                 lines.append(f"{name} end {said!r}: not verified ({found.how})")
             else:
-                away = float(min(abs(found.end / stated - 1), 10**300)) if stated else math.inf
+                away = float(min(abs(found.end / stated - 1), Fraction(10**300))) if stated else math.inf
                 lines.append(
                     f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({found.how})"
                 )
