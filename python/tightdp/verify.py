@@ -1868,7 +1868,7 @@ def read_mechanism(plain: Any) -> dict[str, Any]:
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
     found.update({name: read_entry(kind, name, plain[name]) for name in fields})
-    if found.get("sample_size", 0) > found.get("dataset_size", 0):
+    if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
     if found.get("selected", 0) > found.get("steps", 0):
         raise Unverified("selected is at most steps")

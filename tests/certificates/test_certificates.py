@@ -47,7 +47,7 @@ RUNS = {
     "vector of integers": (dp.DiscreteGaussianVector(2.0, 2.5, 3), "remove"),
     "cut sample": (dp.TruncatedPoissonSampled(dp.DiscreteLaplace(1.0), 0.2, 3, 6), "add_or_remove"),
     "cut sample, replaced": (dp.TruncatedPoissonSampled(dp.PureDP(1.0), 0.2, 3, 6), "replace"),
-    "draws": (dp.SampledWithReplacement(G(1.0), 3, 5), "replace"),
+    "draws": (dp.SampledWithReplacement(G(1.0), 3, 2), "replace"),
     "allocation": (dp.RandomAllocation(dp.ApproximateDP(1.0, 1e-6), 3, 2), "add_or_remove"),
     "group": ((dp.PureDP(0.5) * 3).group(2), "add_or_remove"),
     "group, sampled": (S(dp.Laplace(1.0), 0.1).group(2), "remove"),
@@ -179,7 +179,7 @@ def list_exact_mechanisms():
         p = [mp.mpf(0.25), mp.mpf(0.5)]
         q = [a * mp.exp(-mp.mpf(b)) for a, b in zip(p, y, strict=True)]
         given = {"type": "PrivacyLoss", "losses": y, "probabilities": [0.25, 0.5], "infinity": 0.25,
-                 "minus_infinity": 1.0, "relation": "any", "mirrored": False, "loss_error": 0.0,
+                 "minus_infinity": float(1 - sum(q)), "relation": "any", "mirrored": False, "loss_error": 0.0,
                  "optimistic": None}  # fmt: skip
         yield given, curve_of([*p, mp.mpf(0.25)], [*q, mp.mpf(0)], x)
         # Two of three steps, drawn at random: the outputs of all steps, for each draw.
