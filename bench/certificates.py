@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def verify_ends(text: str, each: float) -> tuple[list[str], list[float], float, 
             if found.proved:
                 verdict, distance = "full", 0.0
             elif found.end and stated and not (high and claim.asked == "delta" and found.end >= 1):
-                verdict, distance = "wider", abs(float(found.end / stated - 1))
+                verdict, distance = "wider", float(min(abs(found.end / stated - 1), Fraction(10**300)))
         except verify.Unverified as error:
             how = str(error)
         except TooLong:

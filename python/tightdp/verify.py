@@ -1357,9 +1357,27 @@ def _build_given(m: dict[str, Any], k: int) -> Row:
     found = lower = _build_given_table(m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"])
     if m["optimistic"]:
         lower = _build_given_table(m, m["optimistic"], None)
+    _check_given_pairs(m, found, lower)
     if k == 1 or m["mirrored"]:
         return Row([(found, 1)], [[(lower, 1)]])
     return Row([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
+
+
+def _check_given_pairs(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
+    """Raises Unverified if given losses contradict each other: no mechanism has them."""
+    ctx.prec, slack = 64, 2 * m["loss_error"]
+    given = list(zip(m["losses"], m["probabilities"], strict=True))
+    hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
+    if hidden > 1 + arb(2) ** -29:
+        raise Unverified("the probabilities of given losses are not those of P")
+    back = Atoms(("checked", *upper.name), upper.build_table).reverse_pair()
+    points = {*m["losses"], *(m["optimistic"][0] if m["optimistic"] else ()), *(-y for y in m["losses"])}
+    for y in map(to_ball, points):
+        here = upper.evaluate_curve(y)
+        if m["mirrored"] and not m["optimistic"] and abs(here - back.evaluate_curve(y)) > to_ball(slack) + 1e-6:
+            raise Unverified("the given losses are not mirrored")
+        if lower.evaluate_curve(y) > here + to_ball(slack) + arb(2) ** -29:
+            raise Unverified("the optimistic pair is not dominated")
 
 
 def _build_given_table(
@@ -1575,7 +1593,7 @@ def _build_chain(m: dict[str, Any], k: int) -> Row:
     if m["size"] > 20:
         raise Unverified("a group has too many links")
     rows = [(build_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
-    choices = range(max(len(row.lower) for row, _ in rows))
+    choices = range(max((len(row.lower) for row, _ in rows), default=1))
     upper = [(pair, n * count) for row, count in rows for pair, n in row.upper]
     lower = [[(pair, n * count) for row, count in rows for pair, n in row.lower[i % len(row.lower)]] for i in choices]
     return Row([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
@@ -1850,7 +1868,7 @@ def read_mechanism(plain: Any) -> dict[str, Any]:
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
     found.update({name: read_entry(kind, name, plain[name]) for name in fields})
-    if found.get("sample_size", 0) > found.get("dataset_size", 0):
+    if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
     if found.get("selected", 0) > found.get("steps", 0):
         raise Unverified("selected is at most steps")
@@ -2027,7 +2045,7 @@ def verify(text: str, nearby: bool = True, points: int = 2**18) -> tuple[bool, s
             elif found.end is None or (high and claim.asked == "delta" and found.end >= 1) or not found.end:
                 lines.append(f"{name} end {said!r}: not verified ({found.how})")
             else:
-                away = abs(float(found.end / stated - 1)) if stated else math.inf
+                away = float(min(abs(found.end / stated - 1), Fraction(10**300))) if stated else math.inf
                 lines.append(
                     f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({found.how})"
                 )

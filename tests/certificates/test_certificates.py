@@ -47,7 +47,7 @@ RUNS = {
     "vector of integers": (dp.DiscreteGaussianVector(2.0, 2.5, 3), "remove"),
     "cut sample": (dp.TruncatedPoissonSampled(dp.DiscreteLaplace(1.0), 0.2, 3, 6), "add_or_remove"),
     "cut sample, replaced": (dp.TruncatedPoissonSampled(dp.PureDP(1.0), 0.2, 3, 6), "replace"),
-    "draws": (dp.SampledWithReplacement(G(1.0), 3, 5), "replace"),
+    "draws": (dp.SampledWithReplacement(G(1.0), 3, 2), "replace"),
     "allocation": (dp.RandomAllocation(dp.ApproximateDP(1.0, 1e-6), 3, 2), "add_or_remove"),
     "group": ((dp.PureDP(0.5) * 3).group(2), "add_or_remove"),
     "group, sampled": (S(dp.Laplace(1.0), 0.1).group(2), "remove"),
@@ -179,7 +179,7 @@ def list_exact_mechanisms():
         p = [mp.mpf(0.25), mp.mpf(0.5)]
         q = [a * mp.exp(-mp.mpf(b)) for a, b in zip(p, y, strict=True)]
         given = {"type": "PrivacyLoss", "losses": y, "probabilities": [0.25, 0.5], "infinity": 0.25,
-                 "minus_infinity": 1.0, "relation": "any", "mirrored": False, "loss_error": 0.0,
+                 "minus_infinity": float(1 - sum(q)), "relation": "any", "mirrored": False, "loss_error": 0.0,
                  "optimistic": None}  # fmt: skip
         yield given, curve_of([*p, mp.mpf(0.25)], [*q, mp.mpf(0)], x)
         # Two of three steps, drawn at random: the outputs of all steps, for each draw.
@@ -207,6 +207,32 @@ def test_enumerated_truths_are_verified_and_what_is_past_them_is_not():
         assert verify.check(near), verify.explain(near)
         assert not verify.check(write_delta(mechanism, 0.0, value * (1 - 1e-9)))
         assert not verify.check(write_delta(mechanism, value * (1 + 1e-9), 1.0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minus_infinity": 0.9},
+        {"mirrored": True},
+        {"optimistic": [[0.75], [1.0], 0.0]},
+        {"losses": [-2.0, 0.75]},
+    ],
+)
+def test_given_losses_that_contradict_each_other_are_not_verified(change):
+    given = {"type": "PrivacyLoss", "losses": [-0.5, 0.75], "probabilities": [0.25, 0.75], "infinity": 0.0,
+             "minus_infinity": 0.0, "relation": "any", "mirrored": False, "loss_error": 0.0,
+             "optimistic": None}  # fmt: skip
+    assert verify.check(write_delta(given, 0.0, 1 - 1e-6))
+    text = write_delta({**given, **change}, 0.0, 1 - 1e-6)
+    assert not verify.check(text)
+    assert "not verified: " in verify.explain(text)
+
+
+def test_a_tiny_claim_and_a_group_of_nothing_are_explained():
+    text = write_delta({"type": "Gaussian", "noise_multiplier": 1.0}, 0.0, 5e-324)
+    assert "not verified" in verify.explain(text)
+    empty = {"type": "Group", "mechanism": {"type": "Composition", "parts": []}, "size": 2}
+    assert verify.check(write_delta(empty, 0.0, 0.0))
 
 
 def test_an_epsilon_of_nothing_is_verified_by_the_total_variation_distance():
