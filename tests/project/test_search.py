@@ -29,4 +29,4 @@ def test_the_search_of_the_site_finds_pages(tmp_path):
     results = re.search(r'<ul[^>]* class="search">(.*?)</ul>', page, re.DOTALL)
     assert results, "the search shows no results"
     found = re.findall(r'href="([^"#?]*)', results[1])
-    assert {"howto/filters.html", "glossary.html", "reference/accounting.html"} <= set(found)
+    assert {"howto/filters.html", "glossary.html", "reference/running-accounts.html"} <= set(found)
