@@ -67,6 +67,14 @@ def test_many_distinct_parts_that_only_moments_serve():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", [0.5, 0.98])
+def test_a_mixture_that_no_grid_serves_takes_part_of_the_budget(share):
+    """Shifts of 2e5 deviations, which only moments bound, took all of it."""
+    run = dp.MixtureOfGaussians(2.83e-4, [1, 48], [share, 1 - share])
+    found = bounded(lambda: run.epsilon(1e-5, neighbors="replace"), units=4.1e9)
+    assert 0 < found.lower <= found.upper < math.inf
+
+
 def test_work_that_no_budget_is_charged_for_is_bounded():
     """The curve of a sample of fixed size asks for 10,901 deltas at once, and its budget ends before the last."""
     run = dp.FixedSizeSampled(dp.ZCDP(1.162), 10, 60000) * 100
