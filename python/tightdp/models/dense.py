@@ -148,12 +148,15 @@ def add_outer_products(
     Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
     numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
     are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``choose_outer_product_grid(max_norm)`` or
-    coarser. ``fresh`` totals hold nothing that counts. With ``max_norms``, in [0, max_norm], each record has a bound of its own.
+    coarser.
+    ``fresh`` totals hold nothing that counts. With ``max_norms``, in [0, max_norm], each record has a bound of its own.
     Source: docs/theory/exact-products.md, section 7.
     """
-    found, bounds = _round_outer_products(layers), None if max_norms is None else np.ascontiguousarray(max_norms / grid)
+    found = _round_outer_products(layers)
+    bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
     kernels.add_products(
-        found, max_norm / grid, 1 / grid, _mask_taken_records(taken), _flatten_layer_arrays(totals), fresh, bounds)
+        found, max_norm / grid, 1 / grid, _mask_taken_records(taken), _flatten_layer_arrays(totals), fresh, bounds
+    )
 
 
 def release_outer_products(

@@ -16,7 +16,7 @@ from .factors import OuterProducts
 
 LARGEST_WEIGHT = (1 << 17) - 1
 """Largest absolute value of the integers w_t. Larger ones are confined to it. A product of it and the largest q_t is
-below 2^32, as ``dense.add_integer_product`` requires."""
+below 2^32, as ``dense.add_integer_outer_product`` requires."""
 LARGEST_ENTRY = (1 << 15) - 129
 """Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
@@ -60,7 +60,7 @@ class PositionProducts:
         self._left = factors.left.detach().cpu()
         right = factors.right.detach().to("cpu", torch.promote_types(factors.right.dtype, torch.float32))
         rows = right.reshape(-1, right.shape[2])
-        units = dense.round_rows_to_units(rows.numpy(), False, digits=dense.SHORT_DIGITS)
+        units = dense.round_layer_inputs_to_units(rows.numpy(), False, digits=dense.SHORT_DIGITS)
         self._steps = torch.from_numpy(units.steps).view(right.shape[:2])
         """Factors 2^e of the positions. They are zero for a row that is not finite."""
         integers = (right.double() * self._steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
@@ -96,7 +96,7 @@ class PositionProducts:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
         weights, entries = self._weights.flatten(0, 1).numpy(), self._entries.flatten(0, 1).numpy()
         sums = total.view(weights.shape[1], entries.shape[1]).numpy()
-        dense.add_integer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
+        dense.add_integer_outer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
 def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:

@@ -180,7 +180,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_layers(self, layers: Layers, totals: list[Any], taken: Any, max_norms: Any = None) -> None:
         numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
         if layers:
-            dense.add_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
+            dense.add_outer_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
 
 
 def _is_product(factors: Factors) -> bool:
