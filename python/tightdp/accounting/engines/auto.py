@@ -185,8 +185,9 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
         return [_ask_engines_about_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # every link has the same pair
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
-    # Each link has one record fewer than the link before. The links must be in the order in which a probability passes
-    # them, which begins with the smallest data set for removals and with the largest one for additions.
+    # Each link has one record fewer than the link before. A probability is carried from one end of the chain to the
+    # other, and the links must be in this order. It begins with the smallest data set for removals and with the largest
+    # one for additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)

@@ -82,9 +82,9 @@ class RoundedAllocationAtoms:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the atoms have about the masses of a pair, most of them finite, and are worth composing.
+        """Whether the atoms are worth composing: P and Q have masses of about 1, and most losses are finite.
 
-        At both ends of the range of parameters the trivial bound may be all that is known.
+        For very small or very large parameters the atoms may give only the trivial bound.
         """
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
@@ -124,7 +124,7 @@ class RoundedAllocationAtoms:
         return FiniteLossDistribution(found, infinity, hidden)
 
     def as_grid_distribution(self, direction: Direction) -> GridLaw:
-        """Returns these atoms as a distribution of the grid engine, in which equal losses are one."""
+        """Returns these atoms as a distribution of the grid engine, with equal losses merged."""
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
         keep = np.append(np.diff(self.losses) > 0, True)
@@ -231,11 +231,12 @@ def build_coarse_allocation_curve(
 
 
 _COARSE = range(4, -4, -1)
-"""Levels that are tried. The finest has sixteen points for a factor of e, and the coarsest has one point for e^8."""
+"""Levels of the coarse grid that are tried. The finest has sixteen points in each factor of e, and the coarsest one
+point in each factor of e^8."""
 _MOST_ATOMS = 128
 """Largest number of atoms of the ratios of one step."""
 _MOST_OUTCOMES = 1 << 15
-"""Largest number of outcomes. To sum so many takes some hundredths of a second."""
+"""Largest number of outcomes. Summing so many takes some hundredths of a second."""
 
 
 def choose_allocation_floor(delta: float) -> float:

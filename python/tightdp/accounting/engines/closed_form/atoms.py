@@ -129,7 +129,7 @@ def count_loss_atoms(mechanism: m.Mechanism) -> int | None:
 
 
 def may_have_infinite_loss(mechanism: m.Mechanism) -> bool:
-    """Tells whether P may have mass where Q has none. Sampling makes one more atom of such mass."""
+    """Tells whether P may have mass where Q has none. In a Poisson sample this mass may become one more atom."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 

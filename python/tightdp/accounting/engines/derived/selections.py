@@ -16,8 +16,8 @@ from . import groups
 from .inner_run import KnownRun
 
 _CELLS = 16
-"""Number of cells into which the range of a test's type I error is divided. In each cell a line bounds the test's delta
-after selecting from below."""
+"""Number of cells into which the range of a test's type I error is divided. In each cell, a line is a lower bound of
+the test's delta after the selection."""
 _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
 _LARGEST = 1e300
@@ -33,8 +33,8 @@ _FARTHEST = 1.0
 """Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
 the gain of selecting."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
-"""Fractions of a test's threshold. The upper bounds of delta there limit the probability of the test's set of
-outputs."""
+"""Fractions of a test's threshold at which upper bounds of delta are computed. They limit the probability of the test's
+set of outputs."""
 
 
 def bound_delta_of_selection(
@@ -143,7 +143,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
 
 
 def _compute_gain_of_selecting(runs: Repetitions, run: KnownRun) -> float:
-    """Returns an upper bound of the gain of selecting, by which its loss may exceed that of one run."""
+    """Returns an upper bound of the gain, by which the loss of the selection may exceed the loss of one run."""
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 

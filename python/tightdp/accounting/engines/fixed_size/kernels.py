@@ -1,4 +1,4 @@
-"""A pair from below, on a grid of losses (docs/theory/adaptive.md section 4)."""
+"""A distribution on a grid of losses that a pair dominates (docs/theory/adaptive.md section 4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
     ahead = _bound_fixed_size_cells(right, n, h, mirrored=False)
-    # The value at a node is under the lines of both neighbouring cells, which are below the curve.
+    # The value at a node is below the lines of both neighbouring cells, and these lines are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
@@ -72,8 +72,8 @@ def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tup
 def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
     """Returns the masses of the pair whose curve is a convex hull, rounded down.
 
-    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. To all of them
-    (1 - x)_+ is added first.
+    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. The term (1 - x)_+ is
+    first added to all of these values.
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 

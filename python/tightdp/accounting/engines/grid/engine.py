@@ -40,7 +40,7 @@ class Grid:
     name = "grid"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        """Returns the reason for the first mechanism without a loss distribution, or for too many steps."""
+        """Returns the reason for the refusal: a mechanism without a loss distribution, or too many steps."""
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
@@ -92,7 +92,7 @@ def _list_grid_distributions(parts: Parts, direction: Direction) -> list[tuple[g
 def _limit_work(parts: Parts) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many deviations may need more points than any grid has, and only the attempt shows it.
+    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do.
     """
     return Budget(_MIXTURE_UNITS) if has_mechanism_of_type(parts, MixtureOfGaussians) else nullcontext()
 

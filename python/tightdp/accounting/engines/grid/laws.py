@@ -84,7 +84,7 @@ def explain_missing_grid_distribution(mechanism: m.Mechanism, direction: Directi
 def _explain_missing_grid_sample(mechanism: m.Mechanism) -> str | None:
     """Returns the reason why a sample or a mixture has no loss distribution here; None if it has one.
 
-    The answer holds for removing, adding, replacing and zeroing a record.
+    The reason is the same for removing, adding, replacing and zeroing a record.
     """
     match mechanism:
         case m.MixtureOfGaussians(sigma, sensitivities):
@@ -236,8 +236,7 @@ def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDist
 
 
 def _is_moderate(sigma: float, sensitivity: int) -> bool:
-    """Tells whether discrete Gaussian noise has few enough values around three means, and losses that are no doubles'
-    largest."""
+    """Tells whether discrete Gaussian noise has few enough values around three means, and no losses near overflow."""
     values = 6 * GRID_KEPT_DEVIATIONS * sigma
     return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
 

@@ -30,7 +30,7 @@ def measure_error_of_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest one.
+    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest probability.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}

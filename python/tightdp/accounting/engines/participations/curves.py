@@ -27,7 +27,8 @@ _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
 """Largest number of participation counts with a term of their own. So many terms take a tenth of a second."""
 _UNSEEN = 1e-290
-"""Bound on the error of products of masses that underflow, and on the mass of numbers outside the span."""
+"""Bound on the error of products of masses that underflow, and on the mass of the participation counts outside the
+span."""
 _ALL = 1 - 2.0**-50
 """Value of a curve that counts as 1."""
 _BLOCK = 128
@@ -72,7 +73,8 @@ def list_likely_participations(count: int, q: float) -> Participations:
     with localcontext(CONTEXT):
         anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
-    # A ratio has five roundings with that of odds, and its product with the mass before has one.
+    # A ratio of neighbouring masses has five roundings, including that of the odds. Its product with the mass before
+    # adds one more.
     error = 4 * ULP * (np.abs(np.arange(first, last + 1) - mode) + 1.0)
     sums = 2 * len(shape) * ULP
     low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)

@@ -57,8 +57,8 @@ def compose_prv_by_transforms(
         spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # Errors in units u of rounding: the cells have an error of 4, the division of 1, that of the core of 3, and each
-    # addition of 1.
+    # The relative error of a mass in units of u, the unit roundoff: 4 for its cells, 1 for the division, 3 as in the
+    # compiled core, and 1 for each addition.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 

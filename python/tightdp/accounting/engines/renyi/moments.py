@@ -27,7 +27,7 @@ from .two_sided_moments import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_DRAWS = 20_000
-"""Largest number of terms of a sum, which take half a millisecond."""
+"""Largest number of terms of a sum. So many take half a millisecond."""
 _LEAST = 1e-3
 """Smallest noise multiplier for which sampling is taken into account. With less noise it does not reduce moments."""
 
@@ -149,7 +149,7 @@ def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
 
 
 def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
-    """Bounds K(c) by the mean of the moments of the Poisson sample and of the one of fixed size, by joint convexity."""
+    """Bounds K(c) by the mean of the moments of a Poisson sample and a sample of fixed size, by joint convexity."""
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
@@ -171,7 +171,7 @@ def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_moment_of_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
-    """Bounds K(c) of replacing a record in a sample, by joint convexity at most that without sampling."""
+    """Bounds K(c) of replacing a record in a sample. By joint convexity, K(c) without sampling is also a bound."""
     doubled = translate_to_replacement(inner)
     unsampled = bound_renyi_moment(doubled, c)
     if q >= 1:
