@@ -70,7 +70,7 @@ def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> 
 def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records; None if it has too many components.
 
-    Its upper tails are at least (``up``), or at most, those of the exact mixture.
+    If ``up``, its upper tails are at least those of the exact mixture, and otherwise at most those.
     """
     sums = _sum_shifts_of_group(one, size)
     if sums is None:

@@ -3,7 +3,7 @@ that reveal nothing.
 
 The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains it at every epsilon.
 ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
-member of the class. Its lower bounds are computed from members of the class.
+member of the class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class BinaryRange(m.Mechanism):
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of the class that ``parts`` stand for, as compositions.
 
-    The largest of their lower bounds counts. If every mechanism attains its pair, ``parts`` is the only member.
+    The lower bound of the class is the largest one of the members. If every mechanism attains its pair, ``parts`` is
+    the only member.
     """
     if not has_mechanism_of_type(parts, *_LOOSE):
         return (parts,)
@@ -97,7 +98,7 @@ _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
-    """Tells whether ``mechanism`` is of one of these kinds, or samples, allocates or translates one that is."""
+    """Tells whether ``mechanism`` is of one of these types, or samples, allocates or translates a mechanism that is."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism

@@ -1,8 +1,8 @@
 """A question about a composition. Each direction of the neighbouring relation is bounded, and the worst one counts.
 
-Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken only of the
-finished curves (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other
-curves and risks follow from delta (conversions.md sections 8 and 9).
+Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken after
+composition (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other curves
+and risks follow from delta (conversions.md sections 8 and 9).
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1). At delta 0 it is the largest
-        loss."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1); the largest loss at delta 0."""
         at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
@@ -130,7 +129,7 @@ class Question(NamedTuple):
     def upper_profile(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns upper bounds of delta at ascending epsilons.
 
-        If the grid engine answers for all pairs, many epsilons take little more time than one.
+        If the grid engine serves all pairs, many epsilons take little more time than one.
         """
         pairs = self.dominating_pairs()
         if any(grid.explain_refusal(*pair) is not None for pair in pairs):

@@ -34,8 +34,8 @@ class GrowingAccount:
 
     The method is that of docs/theory/contour.md section 9. It serves plain and Poisson-subsampled Gaussians, if the
     account has grown between two questions. Otherwise the account answers like any composition. Bounds are certified
-    all the same, but their last digits may depend on earlier questions. One thread at a time is served, and the others
-    ask the composition.
+    all the same, but their last digits may depend on earlier questions. Only one thread at a time is served. Other
+    threads ask the composition.
     """
 
     __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")
