@@ -72,7 +72,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text. Proves nothing."""
+        """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text, and proves nothing."""
         plain = parse_json(text)
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or plain["version"] != VERSION:
