@@ -46,7 +46,7 @@ class CompletePair:
 
     @property
     def q_masses(self) -> Array:
-        """Q's masses at the losses. They are correct up to a factor of e^slack and the roundings of an exponential."""
+        """Q's masses at the losses, correct up to a factor of e^slack and the roundings of an exponential."""
         with np.errstate(over="ignore", under="ignore"):
             found: Array = np.exp(np.log(self.masses) - self.losses)
         return found

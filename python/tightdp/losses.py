@@ -287,7 +287,7 @@ class PrivacyLoss(Mechanism):
         )
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # Raising the losses of the same P leaves Q less mass, and so bounds the curve of (Q, P) from below.
+        # Raising the losses of the same P leaves Q less mass, and so gives a lower bound of the curve of (Q, P).
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)

@@ -134,8 +134,8 @@ class Group(Derived):
 
     The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
     groups too. ``size`` is at most 1000, and at most the ``dataset_size`` of a mechanism that has one. This
-    ``dataset_size`` includes all records of the group. If the group is removed, the data sets on the way have one
-    record fewer each time.
+    ``dataset_size`` includes all records of the group. If the group is removed record by record, each data set on the
+    way has one record fewer than the one before.
 
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other

@@ -71,8 +71,10 @@ def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float
 
 
 def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
-    """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column. They are rounded so that the norm of
-    the product is at most ``max_norm``."""
+    """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column.
+
+    The factors are rounded so that the norm of each product is at most ``max_norm``.
+    """
     return compute_clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 

@@ -25,7 +25,7 @@ class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
     Each record's loss and residual (the derivative of its loss by z) depend on its own scores alone, to the last bit.
-    They do not depend on the record's place in the batch. They are NaN if a score is not finite.
+    They do not depend on the record's place in the batch. The loss and the residual are NaN if a score is not finite.
     """
 
     outputs: int

@@ -120,9 +120,10 @@ def is_torch_array(x: Any) -> bool:
 
 
 def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
-    """Returns the arrays that the sums are written to: those of ``out``, after checks, or new ones.
+    """Returns the arrays that the sums are written to: the arrays of ``out``, after checks, or new arrays.
 
-    Their dtype is float32 or float64, or int64 with ``integers``."""
+    Their dtype is float32 or float64, or int64 with ``integers``.
+    """
     if out is None:
         return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
     accepted = ["int64"] if integers else ["float32", "float64"]

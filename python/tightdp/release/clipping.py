@@ -127,7 +127,7 @@ class ClippingRun:
     def _select_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
-        """Selects from ``values``, which has one number for each column, those of the arrays ``indices``."""
+        """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
         if values is None or len(self.groups) == 1:  # a single group has all arrays, in their order
             return values
         parts = np.split(values, _list_first_columns_to_clip(self.found.shapes)[1:])

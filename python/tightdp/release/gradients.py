@@ -169,7 +169,7 @@ def clip_and_noise(
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
-        The noise does not depend on the number of threads. For a list of arrays it is that of the flat array.
+        The noise does not depend on the number of threads. For a list of arrays it equals the noise of the flat array.
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).

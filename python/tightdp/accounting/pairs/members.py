@@ -155,7 +155,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
 
-    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger ones by this shift
+    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger shifts by this shift
     (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
     losses are returned.
     """
@@ -178,7 +178,7 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
 
 
 def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
-    """Returns the sample in which all shifts from ``index`` on are that of ``index``, and all others are 0."""
+    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 all others."""
     multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
     reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
     at_least = share if index == 0 else (reached * _SCALED * share).lo
@@ -190,7 +190,7 @@ _MOST_SAMPLES = 4
 _SCALED = 1 - 2.0**-40
 """Factor that covers the scaling of the probabilities of a mixture to a sum of 1, and the rounding of their sum."""
 _LARGEST_NOISE = 1e300
-"""Largest noise multiplier of a dominated sample. Larger ones would be close to the largest double."""
+"""Largest noise multiplier of a dominated sample. Larger multipliers would be close to the largest double."""
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:

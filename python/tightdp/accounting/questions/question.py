@@ -33,12 +33,13 @@ from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
-"""Width of the deltas that ``Question.gdp`` asks for. It finds mu to a thousandth, so wider bounds suffice."""
+"""Width of the deltas that ``Question.gdp`` asks for. Since ``gdp`` finds mu only to a thousandth, wider bounds of
+delta suffice than by default."""
 _NEXT_TO_NOTHING = 1e-300
 """A delta just above 0. The epsilon at this delta is a lower bound of the largest loss."""
 _UNITS = 6 * 10**9
-"""Work units for one question, which take eight seconds at most. An answer that would take more is wider instead. Work
-is counted and not timed, so answers are reproducible."""
+"""Work units for one question, which take eight seconds at most. An answer that would take more units is a wider
+interval instead. Work is counted and not timed, so answers are reproducible."""
 
 
 class Question(NamedTuple):
@@ -161,7 +162,7 @@ class Question(NamedTuple):
     def renyi(self, orders: ArrayLike) -> Curve:
         """Returns bounds on the Renyi divergences of the worst pair at each order.
 
-        Divergences grow with the order, so a bound at one order may improve those at others.
+        Divergences grow with the order, so a bound at one order may improve the bounds at other orders.
         """
         at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)

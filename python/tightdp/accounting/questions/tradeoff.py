@@ -54,7 +54,7 @@ def bound_tradeoff_curve(
 ) -> Curve:
     """Returns bounds on the smallest beta of all pairs at each alpha. Each pair is a composition over all steps.
 
-    The width of ``request`` is taken as absolute here.
+    Here the width of ``request`` is an absolute width.
     """
     curves = []
     for parts, direction in pairs:

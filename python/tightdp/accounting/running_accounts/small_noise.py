@@ -105,7 +105,8 @@ def _bound_little_noise_by_smoothing(parts: Parts, direction: Direction, delta: 
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but not less.
+        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but no smaller
+        # mu.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best

@@ -62,7 +62,7 @@ class RandomAllocations:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         floor = allocation_laws.choose_allocation_floor(delta)
-        # Bounds by formulas, which may be better than those of the grid.
+        # Bounds by formulas, which may be better than the bounds of the grid.
         known = [
             closed_form.ENGINE.epsilon(one, direction, delta)
             for one in _list_formulas_above_allocation(parts, direction)
@@ -203,7 +203,7 @@ def _refine_allocation_grid(
 def _solve_allocation_epsilons(
     below: RoundedAllocationAtoms, above: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns epsilon of the atoms from below and of those from above."""
+    """Returns epsilon of the atoms from below and epsilon of the atoms from above."""
     return _bracket_allocation_epsilon(below, direction, delta)[0], _bracket_allocation_epsilon(
         above, direction, delta
     )[1]
@@ -274,7 +274,7 @@ def _compose_allocations_by_grid(
 def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
     """Returns the distribution of the sum of an allocation's outputs (allocation.md section 1).
 
-    It is that of a Gaussian mechanism. Returns None if the steps are not Gaussian, or if the noise is too large.
+    The sum is a Gaussian mechanism. Returns None if the steps are not Gaussian, or if the noise is too large.
     """
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None

@@ -36,8 +36,8 @@ MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
 """Smallest probability that is allowed to be cut off. Bounds are valid for any such probability. Every distribution
-from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off even less would
-hardly narrow the bounds."""
+from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off a smaller probability
+would hardly narrow the bounds."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class RoundedAllocationAtoms:
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
     def require_all_mass(self, steps: int) -> None:
-        """Raises RuntimeError if atoms from above have less of P's or Q's mass than 1, or those from below more.
+        """Raises RuntimeError if P or Q has less mass than 1 in atoms from above, or more in atoms from below.
 
         The errors of the atoms, and of a table of each step's losses, are allowed.
         """
@@ -173,8 +173,8 @@ def _bound_allocation(
 ) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
     """Returns atoms from above, atoms from below and the work; None if there would be more than ``MOST_CELLS`` cells.
 
-    The atoms from above are those of the pair that dominates the inner mechanism. The atoms from below are those of the
-    pair that the inner mechanism dominates.
+    The atoms from above belong to the pair that dominates the inner mechanism, and the atoms from below to the pair
+    that the inner mechanism dominates.
     """
     pair = grid_laws.grid_loss_distribution(inner, "remove")
     try:
@@ -242,7 +242,7 @@ _MOST_OUTCOMES = 1 << 15
 def choose_allocation_floor(delta: float) -> float:
     """Returns the probability that may be cut off at either end if ``delta`` is asked for.
 
-    It is rounded to one of few values, so that cached results can be used again.
+    This probability is rounded to one of few values, so that cached results can be used again.
     """
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)

@@ -28,7 +28,8 @@ scores."""
 MOST_STEPS = 10**7
 """Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover those of 1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover the roundings of
+1/sigma."""
 MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS

@@ -103,7 +103,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
         """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
-        The first sum is that of the masses, and the second one that of the masses times 1 - e^{-2 e (i - first)}. The
+        The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
         same two sums give delta at all epsilons between two neighbouring losses. So they are cached, and the last steps
         of an inversion use them again.
         """

@@ -164,7 +164,7 @@ def _find_formula_of_repeated_response(nominal: Range | None, count: int) -> Pri
 
 
 def _epsilon_of_binary_response(mechanism: m.Mechanism) -> Range | None:
-    """Returns e if the mechanism's pair is that of binary randomised response at e, or None."""
+    """Returns e if the mechanism has the pair of e-DP binary randomised response, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
             return log1p(2 * ((1 - Range(p)) / p))

@@ -218,7 +218,7 @@ _SUMMED_EXACTLY = 1 << 12
 
 
 class _Outcomes(NamedTuple):
-    """The losses of outcomes and the logarithms of their masses under P, with bounds of the absolute errors of both.
+    """The losses of outcomes and the logarithms of their masses under P, with bounds of their absolute errors.
 
     ``infinity`` is the mass of P where Q has none.
     """

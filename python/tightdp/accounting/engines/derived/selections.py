@@ -77,7 +77,7 @@ def bound_epsilon_of_selection(
         ]
     if 0 < upper < INF and not _is_selection_on_hull(runs, run, upper, delta):
         upper = min(upper, groups.bound_group_epsilon([as_one_link_of_chain(runs, run)], delta, known))
-    # The lower bound is that of a test whose set of outputs is preferred to all others.
+    # The lower bound comes from a test whose set of outputs is preferred to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
@@ -102,8 +102,10 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
 
 
 def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
-    """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of those
-    of the selection."""
+    """Returns the selection as the only link of a chain.
+
+    The bounds of this chain are the convex hull of the bounds of the selection.
+    """
     above = _build_upper_selection_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
@@ -176,7 +178,7 @@ def _bound_selected_delta(runs: Repetitions, run: KnownRun, gain: float, epsilon
 
 
 def _bound_delta_of_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
-    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all others.
+    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has
     r - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output

@@ -12,7 +12,7 @@ from ...numerics.outward import ULP
 Array = NDArray[np.float64]
 STEP = 0.125
 """Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated too. The slope of
-the curve at the middle is between those of the two chords from there."""
+the curve at the middle is between the slopes of the two chords that meet there."""
 _ROUNDINGS = 64 * ULP
 
 
@@ -53,7 +53,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
 def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
 
-    Where x < 1, the bounds are those of the curve minus the trivial curve 1 - x.
+    For x < 1 they are bounds of the curve minus the trivial curve 1 - x.
     """
     at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper

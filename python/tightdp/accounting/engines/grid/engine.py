@@ -3,7 +3,8 @@
 Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
 tilted towards the requested point of the curve, and composed by fast Fourier transforms. Many steps are composed in
 several rounds of ever coarser grids. Every error is bounded. The grid is refined until the bound has the requested
-width, or until it has as many points as ``max_bytes`` and a limit on time allow. In that case the bound is wider.
+width, or until it has as many points as ``max_bytes`` and a limit on time allow. In the second case the bound is wider
+than requested.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
 BYTES_PER_POINT = 256
-"""Bytes of memory per grid point, for masses, weights, spectra and curves of both sides and tables of the transform."""
+"""Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
+transform."""
 MOST_POINTS = 1 << 20
 """Number of points of the largest grid. All grids that are tried for it have five times as many points together, which
 take half a second."""
@@ -112,8 +114,8 @@ def _bound_by_grids(
 ) -> Bound:
     """Returns the bound from composing all parts once, if all their distributions are exact.
 
-    Otherwise the upper end comes from the dominating distributions. The lower end is the largest one of the dominated
-    distributions, each composed by itself.
+    Otherwise the upper end comes from the dominating distributions. The lower end is the largest lower end of the
+    dominated distributions, each composed by itself.
     """
     pairs = _list_grid_distributions(parts, direction)
     if not pairs:

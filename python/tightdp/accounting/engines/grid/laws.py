@@ -192,7 +192,7 @@ def _prepare_unsampled_for_grid(mechanism: m.Mechanism, direction: Direction) ->
 def _prepare_tiny_noise_for_grid() -> BoundingDistributions:
     """Returns the distributions of discrete noise with a scale below ``GRID_LEAST_SCALE``.
 
-    Its losses exceed 1e200, except with a probability of e^-1e199.
+    The losses of such noise exceed 1e200, except with a probability of e^-1e199.
     """
     return BoundingDistributions(
         _prepare_atoms_for_grid([], [], [], infinity=1.0, minus_infinity=1.0),
@@ -305,7 +305,7 @@ def _prepare_truncated_sample_for_grid(
 ) -> BoundingDistributions:
     """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
 
-    They are those of an adversary who is told whether the sample was cut.
+    The distributions are valid for an adversary who is told whether the sample was cut.
     """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
     cut, within, drawn = compute_sample_truncation(q, mechanism.batch_size, mechanism.dataset_size)

@@ -248,7 +248,7 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # Distances of the means of N(1) and N(0) from the point where both parts of the mixture are equal.
+    # Distances of the means of N(1) and N(0) from the point where the two parts of the mixture are equal.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -285,8 +285,8 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
     """Returns the upper bound for a record that is replaced in a Poisson sample.
 
-    Both records have the same probability of being in none of the steps. So delta is at most that of removal at an
-    epsilon that is smaller, and may be below 0.
+    Both records have the same probability of being in none of the steps. So delta is at most the delta of removal at a
+    smaller epsilon, which may be negative.
     """
     never = _log_probability_of_no_participation(k).lo
 
@@ -343,8 +343,8 @@ def find_participation_epsilon_below(curve: Curve, delta: float, start: float) -
 
 
 _SEARCHED = 1e-12, 1e300, 1e-10
-"""Smallest and largest epsilon, and the distance from the boundary at which the search ends. The distance is one of
-log delta or of log epsilon."""
+"""Smallest and largest epsilon, and the distance from the boundary at which the search ends. The distance is measured
+in log delta or in log epsilon."""
 
 
 def _compare_participation_delta(value: float, delta: float) -> float:

@@ -26,7 +26,7 @@ from .curves import (
 )
 
 MOST_SIGMA = 0.1
-"""Largest noise multiplier. Other engines serve larger ones better."""
+"""Largest noise multiplier. Other engines serve larger noise multipliers better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
 """Largest count * q * sigma^2. Above it, the curves of many participation counts overlap, and each of these curves

@@ -92,7 +92,7 @@ _Found = tuple[float, float, float, float, float]
 
 
 def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
-    """Returns the upper end for parameters that were rounded up, and the lower one for those rounded down."""
+    """Returns the upper end for parameters that were rounded up, and the lower end for parameters rounded down."""
     found = ask(True)
     if _list_prv_runs(parts, direction, True) == _list_prv_runs(parts, direction, False):
         return found

@@ -29,7 +29,8 @@ _EXP_LIMIT = 700.0
 _MOST_DRAWS = 20_000
 """Largest number of terms of a sum. So many take half a millisecond."""
 _LEAST = 1e-3
-"""Smallest noise multiplier for which sampling is taken into account. With less noise it does not reduce moments."""
+"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling does not reduce
+moments."""
 
 
 @lru_cache(maxsize=4096)
@@ -112,7 +113,8 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
     The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
-    roundings. A term of the sum has a few more, including those of NumPy's expm1. The sum adds one rounding.
+    roundings. A term of the sum has a few more roundings, including the error of NumPy's expm1. The sum adds one
+    rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
