@@ -98,7 +98,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
-    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and that of (Q, P) at power -c - 1."""
+    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and K(c) of (Q, P) at power -c - 1."""
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))

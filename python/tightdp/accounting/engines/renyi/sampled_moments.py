@@ -88,8 +88,8 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm has roundings of two kinds: those of the cumulative sum, whose partial sums are at most ``chosen``,
-    # and those of other products and sums, whose results are at most ``size``.
+    # Each logarithm has roundings of two kinds: roundings of the cumulative sum, whose partial sums are at most
+    # ``chosen``, and roundings of other products and sums, whose results are at most ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
