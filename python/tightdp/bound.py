@@ -61,7 +61,7 @@ class Bound:
 
     @property
     def width(self) -> float:
-        """Upper end minus lower end; infinite if the upper end is."""
+        """Upper end minus lower end; infinite if the upper end is infinite."""
         return self.upper - self.lower if math.isfinite(self.upper) else math.inf
 
     def __float__(self) -> float:
@@ -76,7 +76,7 @@ class Bound:
     def interval(self, spec: str = ".6g") -> str:
         """Returns both ends as text, rounded outward.
 
-        ``spec`` is the format specification of a float. Raises ValueError for another one.
+        ``spec`` is the format specification of a float. Raises ValueError for any other text.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
@@ -88,7 +88,7 @@ class Bound:
     @overload
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
-        """Returns the least number with so many digits that is at least ``upper``."""
+        """Returns the least number with ``digits`` digits after the point that is at least ``upper``."""
         return (
             math.ceil(self.upper)
             if digits is None

@@ -19,7 +19,7 @@ from .composition import Composable, Composition
 from .options import NEIGHBORS, Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1
-"""Name and version of the format of a certificate. The checker reads both."""
+"""Name and version of the format of a certificate. The checker reads the name and the version."""
 MOST_BYTES = 20_000
 """Largest number of characters of a certificate. A certificate is short, so that a person can read all of it."""
 _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
@@ -72,7 +72,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text. Proves nothing."""
+        """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text, and proves nothing."""
         plain = parse_json(text)
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or plain["version"] != VERSION:

@@ -32,8 +32,8 @@ class CompletePair:
 
     ``losses`` ascend strictly, and each has an error of at most ``slack``. ``masses`` are P's masses at the losses,
     with a relative error of at most ``relative``. Q's masses there are ``masses * exp(-losses)``. ``infinity`` is P's
-    mass where Q has none, and ``hidden`` is Q's mass where P has none. These two have a relative error of at most
-    ``relative_ends``.
+    mass where Q has none, and ``hidden`` is Q's mass where P has none. ``infinity`` and ``hidden`` have a relative
+    error of at most ``relative_ends``.
     """
 
     losses: Array
@@ -46,7 +46,7 @@ class CompletePair:
 
     @property
     def q_masses(self) -> Array:
-        """Q's masses at the losses. They are correct up to a factor of e^slack and the roundings of an exponential."""
+        """Q's masses at the losses, correct up to a factor of e^slack and the roundings of an exponential."""
         with np.errstate(over="ignore", under="ignore"):
             found: Array = np.exp(np.log(self.masses) - self.losses)
         return found
@@ -80,7 +80,7 @@ def bound_hidden_mass(losses: Array, masses: Array, error: float) -> tuple[float
 
 
 def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
-    """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
+    """Returns a complete pair that dominates every pair of a table, and one that every pair of the table dominates.
 
     ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
     the true one. Both results are the same object if the table is exact except for roundings.
@@ -126,10 +126,10 @@ def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -
 
 
 def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float, float]:
-    """Returns 1 minus the sum of P's masses, or 0 if they exceed 1, and a number that the masses are to be divided by.
+    """Returns 1 minus P's total mass, or 0 if that is negative, and a number by which P's masses are to be divided.
 
-    The first number is rounded up. The divisor is 1 unless the masses exceed 1. A sum that differs from 1 by no more
-    than its own rounding error is taken as 1.
+    The first number is rounded up. The divisor is 1 unless the sum of the masses exceeds 1. A sum that differs from 1
+    by no more than its own rounding error is taken as 1.
     """
     total = math.fsum((*masses.tolist(), infinity))
     rounding = 4 * _ULP * (8 + math.log2(1 + len(masses)))

@@ -328,7 +328,7 @@ class Mechanism(Composable):
         return Composition(((self, 1),))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
-        """Returns the simplest mechanism, and a count of it, that have exactly the same privacy profile."""
+        """Returns the simplest mechanism, with a count, whose composition has exactly the same privacy profile."""
         return self, 1
 
     def _list_parameters(self) -> Mapping[str, Any]:
@@ -400,7 +400,8 @@ class Composition(Composable):
         return made
 
     def _check_counts(self) -> None:
-        """Merges the parts if ``_most``, which no count exceeds, is too large. Raises ValueError if a count is."""
+        """Merges the parts if ``_most``, a bound of all counts, is too large. Raises ValueError if a count is too
+        large."""
         if self._most > _check.MAX_COUNT:
             self._most = max(count for _, count in self._merge_parts())
 

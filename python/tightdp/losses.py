@@ -25,7 +25,7 @@ from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
-"""Largest distance between the privacy profiles of a pair and of its reverse if the pair is said to be ``mirrored``."""
+"""Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
 """Error of the loss of the atom at which two bounds of a distribution function are joined. It is smaller than any
 spacing of arguments."""
@@ -36,12 +36,12 @@ class PrivacyLoss(Mechanism):
     """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
 
     P is the output's distribution with the record. Q is the distribution without the record, or with another record in
-    its place. ``relation`` names the neighbouring relation for which the pair dominates; no others are accounted.
-    ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are P's masses at the
-    losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has none. ``mirrored``
-    says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree. ``optimistic`` is for
-    lower bounds. If given, it is (losses, probabilities, infinity) of a pair that the true pair dominates, with losses
-    within ``loss_error`` too. If it is None, the pair itself is taken as exact.
+    its place. ``relation`` names the neighbouring relation for which the pair dominates. Questions about other
+    relations are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
+    P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
+    none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
+    ``optimistic`` is for lower bounds. If given, it is (losses, probabilities, infinity) of a pair that the true pair
+    dominates, with losses within ``loss_error`` too. If it is None, the pair itself is taken as exact.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
     The pairs may have any losses within ``loss_error``, and the rest of Q may lie on outcomes that P does not have.
@@ -287,7 +287,7 @@ class PrivacyLoss(Mechanism):
         )
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # Raising the losses of the same P leaves Q less mass, and so bounds the curve of (Q, P) from below.
+        # Raising the losses of the same P leaves Q less mass, and so gives a lower bound of the curve of (Q, P).
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)

@@ -153,8 +153,8 @@ class PureDP(Mechanism):
 class ApproximateDP(Mechanism):
     """Any mechanism that is (``epsilon``, ``delta``)-DP.
 
-    It is accounted as the worst such mechanism. This one reveals everything with probability ``delta``, and otherwise
-    is binary randomised response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
+    It is accounted as the worst such mechanism, which reveals everything with probability ``delta`` and otherwise is
+    binary randomised response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
 
     Parameters
     ----------
@@ -248,8 +248,8 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. For a single mechanism it is the member that reveals most among those that release one bit. In a
-    composition it is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7).
+    of the class. For a single mechanism, this member is the one that reveals most among those that release one bit. In
+    a composition it is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7).
     Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
@@ -700,8 +700,9 @@ class TreeAggregation(Mechanism):
     The account assumes that the other records keep their steps when one record is added, removed or replaced. Suppose
     that batches are cut by position, for example from a shuffled list. Then replacing a record leaves the others in
     their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
-    ``own_steps`` is True. This says that the step of each record does not depend on the other records: the step is
-    drawn independently for each record, or is known from the record. A step may then have any number of records.
+    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records: the
+    step is drawn independently for each record, or is known from the record. A step may then have any number of
+    records.
 
     Parameters
     ----------
@@ -738,7 +739,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """The Gaussian, and a count of it, that have the same account under ``relations``."""
+        """A Gaussian with a count. Their composition has the same account under ``relations``."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:

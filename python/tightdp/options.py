@@ -16,12 +16,12 @@ SIZED: frozenset[Neighbors] = frozenset(("replace", "replace_special"))
 ADDED = EVERY - SIZED
 """Relations that change the number of records."""
 Direction = Literal["add", "remove"]
-"""The order of a dominating pair. Under "replace" and "replace_special" mechanisms are first translated to others
-(``accounting/pairs/neighbors.py``)."""
+"""The order of a dominating pair (P, Q): "remove" means (P, Q), and "add" means (Q, P). Under "replace" and
+"replace_special" mechanisms are first translated to others (``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
 """Default accuracy: the relative width of a bound and, for the engine "prv", the errors of epsilon and of delta. The
-error of delta is smaller than usual deltas."""
+error of delta is smaller than the deltas in common use."""
 
 
 class AccuracyOptions(TypedDict, total=False):

@@ -74,10 +74,11 @@ class RepeatAndSelect(Derived):
 
     ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
     does not depend on the data. So if outputs are compared by a score, the score must be a part of the output. The
-    number of runs has the expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1:
-    1 is geometric, 0 logarithmic. With ``shape="poisson"`` it is Poisson, so there may be no run and no release. The
-    upper end of a bound holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some
-    of them (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
+    number of runs has the expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1.
+    A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"`` it is Poisson, so
+    there may be no run and no release. The upper end of a bound holds for all mechanisms with the privacy profile of
+    ``mechanism``, and the lower end for some of them (docs/theory/derived.md section 1). Source: Papernot and Steinke
+    (2022), Theorems 2 and 6.
 
     Parameters
     ----------
@@ -133,14 +134,14 @@ class Group(Derived):
 
     The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
     groups too. ``size`` is at most 1000, and at most the ``dataset_size`` of a mechanism that has one. This
-    ``dataset_size`` includes all records of the group. If the group is removed, the data sets on the way have one
-    record fewer each time.
+    ``dataset_size`` includes all records of the group. If the group is removed record by record, each data set on the
+    way has one record fewer than the one before.
 
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other
-    cases the upper end holds for all mechanisms with the privacy profile of ``mechanism``, and no smaller one does; the
-    lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of a
-    composition separately if that is exact.
+    cases the upper end is the smallest bound that holds for all mechanisms with the privacy profile of ``mechanism``.
+    The lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of
+    a composition separately if that is exact.
 
     Raises ValueError for a ``size`` out of its range.
 

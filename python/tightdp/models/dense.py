@@ -29,15 +29,15 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Number of binary digits of the bound of ``add_outer_products``: sums of 448 records' parts stay below 2^31 (section
-8)."""
+"""Number of binary digits of ``max_norm`` in units of the grid of ``add_outer_products``. The kernel splits products
+into two parts, and sums of such parts over 448 records stay below 2^31 (docs/theory/exact-products.md, section 8)."""
 SHORT_DIGITS = 15
 """Number of binary digits of a record's inputs in ``add_outer_products`` for a layer with several errors."""
 MANY = 2.0**24
 """Number of records up to which no sum reaches 2^63. For a larger public number of records, the grid is coarser."""
 CENTER_UNIT = 2.0**22
-"""Unit of the integer factor round(F 2^22) on a centre, where F is the record's clip factor (kCenterUnit of the
-kernel)."""
+"""Factor 2^22 in the integer round(F 2^22) by which the kernel multiplies a centre, where F is the record's clip factor
+(``kCenterUnit`` of the kernel)."""
 PAD = 16
 """Number of columns that the kernel processes together if there is a centre or a scale: its 16 vector lanes."""
 
@@ -67,7 +67,7 @@ class DenseLayer(NamedTuple):
 def round_layer_inputs_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
 ) -> RowUnits:
-    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on that row alone.
+    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on the row alone.
 
     With 0 digits the rows are not rounded. Steps are then 1 or 0, and squares are at least |x|^2.
     """
@@ -110,10 +110,10 @@ def sum_clipped_outer_products(
     is the gradient of record k.
 
     ``grid`` is ``grid_for_outer_products(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
-    about (g_k - a) min(1, max_norm / |(g_k - a)/b|), which is not divided by b. The bound |m_k grid / b| <= max_norm
-    holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm. ``weights``
-    in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or whose
-    gradient is not finite, add 0.
+    about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The result is not divided by b. The bound |m_k grid / b| <=
+    max_norm holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm.
+    ``weights`` in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or
+    whose gradient is not finite, add 0.
     """
     grid = grid or grid_for_outer_products(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
@@ -145,12 +145,11 @@ def add_outer_products(
     ``sum_clipped_outer_products``, and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the
     gradient of record k.
 
-    Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
-    numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
-    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``choose_outer_product_grid(max_norm)`` or
-    coarser.
-    ``fresh`` totals hold nothing that counts. With ``max_norms``, in [0, max_norm], each record has a bound of its own.
-    Source: docs/theory/exact-products.md, section 7.
+    Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
+    of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
+    record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
+    ``choose_outer_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
+    ``max_norms``, in [0, max_norm], each record has its own bound. Source: docs/theory/exact-products.md, section 7.
     """
     found = _round_outer_products(layers)
     bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
@@ -175,9 +174,10 @@ def release_outer_products(
 ) -> None:
     """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
 
-    The noise are rounded normals of ``deviation`` in units of the grid, from draw ``first`` of each layer on; none
-    without a stream. ``totals`` are zero afterwards, so that no record is released twice. They may be an empty list for
-    up to 2^14 records. The rest is as in ``add_outer_products``. Source: docs/theory/exact-products.md, section 8.
+    The noise consists of rounded normals of standard deviation ``deviation`` in units of the grid. ``first`` has, for
+    each layer, the index in ``stream`` of its first normal. Without a stream there is no noise. ``totals`` are zero
+    afterwards, so that no record is released twice. For up to 2^14 records, ``totals`` may be an empty list. The rest
+    is as in ``add_outer_products``. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.release_products(
         _round_outer_products(layers),
@@ -199,8 +199,8 @@ def add_integer_outer_product(
 ) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
 
-    No |weight| exceeds 2^23 - 2^15 - 2^7 - 1, no |input| 2^15 - 129, and no product of both ``largest_product``, which
-    is at most 2^32. Source: docs/theory/exact-products.md, section 8.
+    |weight| is at most 2^23 - 2^15 - 2^7 - 1, |input| at most 2^15 - 129, and their product at most
+    ``largest_product``, which is at most 2^32. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
@@ -238,8 +238,8 @@ Moved = list[tuple[Vector, Vector, Vector]]
 def _prepare_layer_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """Returns the scaled norm of the centre, and for each layer the arrays that the kernel reads. They are the centre
-    in integers, grid / scale rounded up, and the column sums of the squares of grid / scale."""
+    """Returns the scaled norm of the centre, and for each layer three arrays that the kernel reads: the centre in
+    integers, grid / scale rounded up, and the column sums of the squares of grid / scale."""
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
     inverse = np.nextafter(grid / (np.ones(size) if scale is None else scale), np.inf)

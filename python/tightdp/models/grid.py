@@ -17,17 +17,17 @@ from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
 """Number of binary digits of the largest contribution, in units of the grid. Truncation toward zero changes each
-coordinate of each record by less than a grid step. For a million records of 20 features, these changes add up to .03 to
-.18 of one record's weight. With 16 digits they would add up to as much as 4."""
+coordinate of each record by less than a grid step. For a million records of 20 features, these changes add up to
+between .03 and .18 of one record's largest contribution. With 16 digits they would add up to as much as 4."""
 COARSE = 12
-"""Number of binary digits for sums of norms, which only set later settings. An error of 1 in 4,096 does not matter
-there, and on the coarser grid the noise may be larger."""
+"""Number of binary digits for sums of norms, which only set later settings. An error of 1 in 4,096 does not matter for
+such settings, and a coarser grid allows larger noise."""
 MOST = 2.0**39
 """Largest deviation of the noise in units of the grid, which is the range of the proof (docs/theory/noise.md, section
 5.2)."""
 FAST = 2.0**32
-"""Largest deviation of the noise, in units of the grid, for which the sampler is fast. With larger ones, more and more
-normals take its slow path (docs/theory/exact.md, section 2)."""
+"""Largest deviation of the noise, in units of the grid, for which the sampler is fast. With larger deviations, more and
+more normals take the slow path of the sampler (docs/theory/exact.md, section 2)."""
 
 
 def choose_contribution_grid(bound: float, bits: int = FINE) -> float:
@@ -50,13 +50,13 @@ def clip_contributions_to_grid(
     scaled: npt.NDArray[np.float64] = np.fmax(values, 0.0, dtype=np.float64)
     np.minimum(scaled, bound, out=scaled)
     if weights is not None:
-        scaled *= weights  # a product with a number of at most 1 is never rounded up beyond the other factor
+        scaled *= weights  # a product with a weight of at most 1 is never rounded above the other factor
     scaled *= 1 / grid
     return scaled.astype(np.int64)
 
 
 def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns an upper bound on the exact norm of each row, which is larger by a few parts in 10^5 at most.
+    """Returns an upper bound on the norm of each row, which exceeds the exact norm by at most a few parts in 10^5.
 
     The bits of each bound depend on its row alone. Entries are rounded away from zero to so few digits that NumPy adds
     their squares without rounding, in any order. The bound is infinite if the norm overflows.
@@ -71,8 +71,10 @@ def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float
 
 
 def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
-    """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column. They are rounded so that the norm of
-    the product is at most ``max_norm``."""
+    """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column.
+
+    The factors are rounded so that the norm of each product is at most ``max_norm``.
+    """
     return compute_clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 

@@ -25,7 +25,7 @@ class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
     Each record's loss and residual (the derivative of its loss by z) depend on its own scores alone, to the last bit.
-    They do not depend on the record's place in the batch. They are NaN if a score is not finite.
+    They do not depend on the record's place in the batch. The loss and the residual are NaN if a score is not finite.
     """
 
     outputs: int
@@ -141,7 +141,7 @@ class LinearModel:
     ----------
     features : the number of features, an integer >= 1
     loss : the loss of the scores
-    intercept : whether there is a constant b
+    intercept : whether there is an intercept b
 
     Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
     and ``records`` or their ``features``.
@@ -196,8 +196,10 @@ class LinearModel:
         return values
 
     def _remember_scores(self, w: Vector, records: Records) -> Array:
-        """Returns ``compute_scores(w, records.features)``, and keeps the result with the records for the next call with
-        the same parameters."""
+        """Returns ``compute_scores(w, records.features)``.
+
+        The result is kept in ``records`` for the next call with the same parameters.
+        """
         memo = records.memo
         if memo is None or not np.array_equal(memo[0], w):
             records.memo = memo = (w.copy(), self.compute_scores(w, records.features))

@@ -20,11 +20,11 @@ class Gradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
     The parts of g_k that belong to the layers of a model follow one another in g_k. A record adds a vector of integers
-    to a sum. It depends on that record's inputs and errors alone, and its norm is at most the bound in exact arithmetic
-    (docs/theory/exact-products.md). An invalid record, or one whose gradient is not finite, has norm 0 and adds 0.
-    ``arithmetic`` is "exact" if each record's inputs and errors depend on that record alone, to the last bit. It is
-    "idealised" if a user's function computes them. ``weights`` in [0, 1] multiply the clipped gradients, so they change
-    no bound. None stands for weights of 1.
+    to a sum. This vector depends on the record's inputs and errors alone, and its norm is at most the norm bound in
+    exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not finite, has norm 0
+    and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that record alone, to the last
+    bit. It is "idealised" if a user's function computes them. ``weights`` in [0, 1] multiply the clipped gradients, so
+    norm bounds still hold. None stands for weights of 1.
     """
 
     def __init__(
@@ -34,8 +34,10 @@ class Gradients:
         self._layers, self._weights = layers, weights
 
     def compute_norms(self) -> Vector:
-        """Returns |g_k| for each record, of shape (batch,), never rounded down. It is 0 for a record that contributes
-        nothing."""
+        """Returns |g_k| for each record, of shape (batch,), never rounded down.
+
+        The norm is 0 for a record that contributes nothing.
+        """
         return dense.compute_outer_product_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
@@ -52,7 +54,8 @@ class Gradients:
         ``grid``.
 
         The result has shape (size,). The grid must be one that ``dense.grid_for_outer_products`` returns for the same
-        arguments and any number of records. None stands for the finest one."""
+        arguments and any number of records. None stands for the finest such grid.
+        """
         return dense.sum_clipped_outer_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
 
     def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
@@ -110,7 +113,7 @@ class CallableModel(Model):
     gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
         one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
         But a product of matrices may round a row differently when other rows change. So unless you compute rows one by
-        one, the guarantee for the rows is that of real arithmetic (``arithmetic`` is "idealised").
+        one, the guarantee for the rows holds in real arithmetic only (``arithmetic`` is "idealised").
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD)
     initial : public starting point, zeros by default
 

@@ -66,8 +66,10 @@ class Records:
         return int(self.features.shape[1])
 
     def get_units(self, bias: bool) -> RowUnits:
-        """Returns the rows' integer forms, with an appended 1 if ``bias`` is true. They are computed once for all steps
-        of a fit."""
+        """Returns the integer forms of the rows, with an appended 1 if ``bias`` is true.
+
+        These forms are computed once for all steps of a fit.
+        """
         if bias not in self._units:
             if self._whole is None:
                 self._units[bias] = round_layer_inputs_to_units(self.features, bias, self.valid)

@@ -41,8 +41,10 @@ class ExamplesToClip:
 
 
 def view_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
-    """Checks ``value`` and returns a view of it. It is one array of shape (batch, *shape), or a list of such arrays of
-    one dtype."""
+    """Checks ``value`` and returns a view of it.
+
+    ``value`` is one array of shape (batch, *shape), or a list of such arrays of one dtype.
+    """
     is_list = isinstance(value, (list, tuple))
     given = list(value) if is_list else [value]
     if not given:
@@ -101,8 +103,8 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
 def as_host_array(x: Any) -> Any:
     """Returns a torch tensor's memory as a NumPy array, whose shape and type take a fifth of the time to read.
 
-    Other values are returned unchanged. So are tensors of bfloat16 or outside host memory, which NumPy does not have:
-    they are read by DLPack.
+    Other values are returned unchanged. Tensors of bfloat16, and tensors outside host memory, are returned unchanged
+    too, because NumPy cannot hold them. They are read by DLPack.
     """
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
@@ -118,9 +120,10 @@ def is_torch_array(x: Any) -> bool:
 
 
 def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
-    """Returns the arrays that the sums are written to: those of ``out``, after checks, or new ones.
+    """Returns the arrays that the sums are written to: the arrays of ``out``, after checks, or new arrays.
 
-    Their dtype is float32 or float64, or int64 with ``integers``."""
+    Their dtype is float32 or float64, or int64 with ``integers``.
+    """
     if out is None:
         return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
     accepted = ["int64"] if integers else ["float32", "float64"]
@@ -135,7 +138,7 @@ def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         view = as_host_array(x)
         has, dtype, contiguous, writable = describe_rows(view)
-        # ``contiguous`` says that each row has no gaps; there may be some between rows.
+        # ``contiguous`` says that each row has no gaps. There may be gaps between rows.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
         shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
         if has != shape or shown not in accepted or not dense or not writable:

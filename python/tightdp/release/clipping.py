@@ -20,18 +20,19 @@ Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
 # Ranges of max_norm. The core multiplies in the rows' own precision, and a weight times a bound below 2^-90 (float64:
-# 2^-900) counts as 0 (docs/theory/clipping.md, section 2). With the least bounds, weights may be as small as a
-# hundredth. With the largest bounds, a float32 sum of 10^13 clipped rows and the square of a float64 norm are finite.
+# 2^-900) counts as 0 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a weight of a hundredth
+# does not count as 0. With the largest bounds, a float32 sum of 10^13 clipped rows and the square of a float64 norm are
+# finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.interval("[1e-30, 1e30]")
-"""Check of the range of norm bounds with exact arithmetic. Their grids and their noise are far from overflow and
-underflow."""
+"""Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
+and underflow."""
 check_stability = _check.interval("[1e-100, inf)")
-"""Check of the range of ``stability``. It is far above what a norm loses when squares underflow
+"""Check of the range of ``stability``. The least ``stability`` is far above what a norm loses when squares underflow
 (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
-"""Largest weight of an example with exact arithmetic. Up to it, the example's integers stay below 2^62."""
+"""Largest weight of an example with exact arithmetic. With such a weight, the example's integers stay below 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 """Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
@@ -42,8 +43,8 @@ does."""
 _LARGEST_SIGMA = 39
 """log2 of the largest noise deviation that the exact sampler accepts, in grid steps."""
 _FAST_SIGMA = 30
-"""log2 of the largest noise deviation, in grid steps, for which the exact sampler draws at full speed. With a larger
-one, more and more draws are made one by one."""
+"""log2 of the largest noise deviation, in grid steps, for which the exact sampler draws at full speed. With larger
+deviations, more and more random numbers are drawn one by one."""
 
 
 @dataclass(slots=True)
@@ -91,8 +92,8 @@ class ClippingRun:
         """Writes the sums, plus normal noise of standard deviation ``deviation``, to ``outs``. Returns the norms.
 
         Without a ``grid``, sums and noise are in floating point, and each group has its own random stream. With a grid,
-        the sums are multiples of the grid. The noise is then rounded normals of at least this deviation, from one
-        stream for all columns. If ``outs`` are integers, they are in units of the grid.
+        the sums are multiples of the grid. The noise then consists of rounded normals of at least this deviation, from
+        one stream for all columns. If ``outs`` are integers, they are in units of the grid.
         """
         if rng is None or not deviation > 0:
             rng, deviation = None, 0.0
@@ -126,7 +127,7 @@ class ClippingRun:
     def _select_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
-        """Selects from ``values``, which has one number for each column, those of the arrays ``indices``."""
+        """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
         if values is None or len(self.groups) == 1:  # a single group has all arrays, in their order
             return values
         parts = np.split(values, _list_first_columns_to_clip(self.found.shapes)[1:])
@@ -140,16 +141,21 @@ def _list_first_columns_to_clip(shapes: Sequence[tuple[int, ...]]) -> list[int]:
 
 @functools.lru_cache(256)
 def convert_deviation_to_grid(grid: float, deviation: float) -> float:
-    """Returns deviation / grid, and at most 2^39. The deviation was rounded from an exact product. The result is not
-    below this product / grid, unless it is 2^39."""
+    """Returns deviation / grid, and at most 2^39.
+
+    ``deviation`` was rounded from an exact product. The result is at least this product / grid, unless the result is
+    2^39.
+    """
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
 def clip_examples_on_host(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Norms]:
-    """Returns the sum and the norms of arrays in host memory. Without ``rng``, no noise is added, and an exact sum is
-    of integers."""
+    """Returns the sum and the norms of arrays in host memory.
+
+    Without ``rng``, no noise is added, and an exact sum consists of integers.
+    """
     exact = is_arithmetic_exact(how.arithmetic)
     run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
@@ -160,7 +166,7 @@ def clip_examples_on_host(
 
 
 def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
-    """Checks the arguments of a call, and returns the run. With ``integers``, its sums are int64, in units of the
+    """Checks the arguments of a call, and returns the run. With ``integers``, the sums are int64, in units of the
     grid."""
     found = arrays.view_examples_to_clip("grads", grads)
     w = arrays.check_weights_for_clipping(how.weights, found.batch)
@@ -203,9 +209,10 @@ def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, inte
 def check_clipping_norms(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
-    """Raises ValueError unless every bound is in the range ``floats``, or in that of exact arithmetic if it is None."""
+    """Raises ValueError unless every bound is in the range ``floats``, or in the range of exact arithmetic if
+    ``floats`` is None."""
     if floats is None and not largest_weight <= LARGEST_WEIGHT:
-        raise ValueError("weights must be in [0, 2^32]")  # the weight is not named, because it may be private
+        raise ValueError("weights must be in [0, 2^32]")  # the message does not name the weight, which may be private
     for _, bound in groups:
         if floats is None:
             exact_bound("max_norm", bound)
@@ -244,8 +251,9 @@ def is_arithmetic_exact(arithmetic: str) -> bool:
 def find_grid_of_sums(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid of sums that one example moves by at most ``bound``.
 
-    It is the power of two for which bound / grid is in [2^23, 2^24). It is coarser if the noise would exceed 2^30 grid
-    steps."""
+    It is the power of two for which bound / grid is in [2^23, 2^24), or a larger one if the noise would exceed 2^30
+    grid steps.
+    """
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 

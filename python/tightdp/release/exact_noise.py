@@ -3,8 +3,8 @@
 Floating-point Gaussian noise is not the Gaussian mechanism, because the set of floats that a release can take depends
 on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, so sums
 are integers. The noise is an integer too: real-valued noise that is rounded, or discrete noise. Proofs are in
-docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Measuring this time to the nanosecond
-reveals something about the noise.
+docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures this time to the
+nanosecond learns something about the noise.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
     scale : int, float or Fraction in [2^-10, 2^40], whose value is taken exactly, as a rational number
     size, rng : as for ``discrete_gaussian``
 
-    Raises ValueError or TypeError for an argument out of its range. Added to an integer vector that one record moves by
-    at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
+    Raises ValueError or TypeError for an argument out of its range. If one record moves an integer vector by at most D
+    in L1 norm, the vector plus this noise is D/scale-DP. Charge ``DiscreteLaplace(scale, D)``.
 
     >>> dp.discrete_laplace(10, 3, rng=dp.Philox(1)).shape
     (3,)
@@ -103,7 +103,7 @@ class ExactRelease(NamedTuple):
     grid : a public power of two, of which all values are multiples
     sigma : the deviation of the noise, in steps of the grid
 
-    ``exact_release`` returns it, and raises the errors of its arguments.
+    ``exact_release`` returns an ``ExactRelease``, and raises the errors of its arguments.
 
     >>> import numpy as np
     >>> release = exact_release(np.ones((4, 2)), 1.0, 2.0, grid=0.5)
@@ -176,7 +176,7 @@ def exact_release(
         spread, mechanism = clipping.convert_deviation_to_grid(step, multiplier * bound), Gaussian(multiplier)
     else:
         run.execute_run(0.0, None, step)
-        # sigma is rounded up to few digits. This adds less than a 2^-20th of the noise, and keeps integers short.
+        # sigma is rounded up to few digits. This adds less than a relative 2^-20 to sigma, and keeps integers short.
         sigma = _round_deviation_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))

@@ -169,7 +169,7 @@ def clip_and_noise(
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
-        The noise does not depend on the number of threads. For a list of arrays it is that of the flat array.
+        The noise does not depend on the number of threads. For a list of arrays it equals the noise of the flat array.
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
@@ -187,12 +187,11 @@ def clip_and_noise(
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:
-    """Returns the grid of ``clipped_sum(..., arithmetic="exact")``: the power of two of which one example contributes
-    2^23 or more, and less than 2^24.
+    """Returns the grid of ``clipped_sum(..., arithmetic="exact")``, a power of two.
 
-    max_norm : float, or one a group, in [1e-30, 1e30]; ValueError otherwise
+    The largest contribution of one example is at least 2^23 and less than 2^24 steps of this grid.
 
-    max_norm : float, or a sequence with one for each group, in [1e-30, 1e30]
+    max_norm : float, or a sequence with one for each group, in [1e-30, 1e30]; ValueError otherwise
 
     If the noise multiplier is 64 or less, the sum of micro-batches plus noise has the same bits as ``clip_and_noise``
     of all examples together. For larger noise multipliers ``clip_and_noise`` may choose a coarser grid, and from 128 on

@@ -25,7 +25,7 @@ class RandomSource(ABC):
     A value depends on the key, the stream and the value's index. It does not depend on the number of threads or the
     instruction set.
 
-    Build ``SecureRandom()``, or ``Philox(seed)`` for experiments. Raises TypeError if it is built itself.
+    Build ``SecureRandom()``, or ``Philox(seed)`` for experiments. Raises TypeError if ``RandomSource`` itself is built.
 
     >>> isinstance(dp.SecureRandom(), dp.RandomSource), dp.Philox(1).uniform(3).shape
     (True, (3,))
@@ -51,9 +51,9 @@ class RandomSource(ABC):
         size : shape of the result, an integer >= 0 or a tuple of them
         dtype : float64 or float32; any other raises TypeError
 
-        The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise
-        idealises the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where
-        that matters use ``exact_release``.
+        The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise is
+        an idealised form of the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS
+        2012). If this matters, use ``exact_release``.
 
         >>> dp.Philox(1).normal((2, 3)).shape
         (2, 3)
@@ -89,7 +89,7 @@ class RandomSource(ABC):
         return random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
-        """Returns independent coins, True with ``probability`` rounded down to a multiple of 2^-64: Poisson sampling.
+        """Returns booleans, each True with ``probability``, rounded down to a multiple of 2^-64, for Poisson sampling.
 
         ``probability`` is in (0, 1], and ``size`` the shape of the result, an integer >= 0 or a tuple of them;
         ValueError or TypeError otherwise. Rounding down keeps an accountant that charges ``probability`` safe.
@@ -104,7 +104,7 @@ class RandomSource(ABC):
 
 
 class SecureRandom(RandomSource):
-    """A cipher's stream; each call takes a fresh 256-bit key from the operating system. The default everywhere.
+    """A cipher's stream, the default source. Each call takes a fresh 256-bit key from the operating system.
 
     Nothing is kept between calls: there is no seed to leak, to pickle or to repeat after a fork. Pickling raises
     TypeError.
@@ -135,8 +135,8 @@ class SecureRandom(RandomSource):
 
 
 _lock = RenewedLock()
-"""Lock that is held while a Philox counts its streams. One lock serves all of them, as it is held for less than a
-microsecond."""
+"""Lock that is held while a Philox counts its streams. One lock serves all Philox objects, because it is held for less
+than a microsecond."""
 
 
 class Philox(RandomSource):
@@ -183,8 +183,8 @@ def resolve_random_source(rng: RandomSource | None) -> RandomSource:
 
 
 _LARGEST = 2**40
-"""Largest number of values in a call. They would take 8 TB, more than fits into memory, so a wrong shape fails at
-once."""
+"""Largest number of values in a call. So many values would take 8 TB, more than fits into memory, so a wrong shape
+fails at once."""
 
 
 def check_size_of_noise(size: Size) -> tuple[tuple[int, ...], int]:

@@ -20,9 +20,9 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     grid : for int64 arrays, ``exact_grid(max_norm)``, a power of two
     rng : SecureRandom (the default) or Philox
 
-    To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
-    ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
-    on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
+    The noise on integers consists of real-valued normals of at least this deviation, rounded to the grid and sampled
+    exactly. ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section
+    7). Noise on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
 
     Raises TypeError for arrays of other types, and ValueError for a number out of its range.
 

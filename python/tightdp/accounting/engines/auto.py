@@ -43,8 +43,8 @@ _AUTO: tuple[Engine, ...] = (
     *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
     fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
-"""The engines that "auto" asks, in the order of their cost. The first ones take microseconds, and later ones take
-milliseconds. The last ones answer every question."""
+"""The engines that "auto" asks, in the order of their cost. The first engines take microseconds, and later engines take
+milliseconds. The last engines answer every question."""
 ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", known_curve.NAME, "trivial"))
 """The names that may occur in ``Bound.engine``, which joins the names of several engines by "+"."""
 
@@ -100,8 +100,8 @@ def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Boun
 def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. An answer of "auto" is narrowed by what is known of the curve.
 
-    Delta is positive at epsilons below the largest loss. If its upper end was rounded to 0 there, it becomes the
-    smallest double.
+    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, it becomes
+    the smallest double.
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
@@ -185,8 +185,9 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
         return [_ask_engines_about_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # every link has the same pair
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
-    # Each link has one record fewer than the link before. The links must be in the order in which a probability passes
-    # them, which begins with the smallest data set for removals and with the largest one for additions.
+    # Each link has one record fewer than the link before. A probability is carried from one end of the chain to the
+    # other, and the links must be in this order. It begins with the smallest data set for removals and with the largest
+    # one for additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)

@@ -71,9 +71,9 @@ def bound_contour_epsilon_with_gaussian(
 ) -> tuple[float, float]:
     """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work it took.
 
-    The Gaussian has mu^2 = ``mu_squared``. The bound also holds without it, because releasing more reveals no less.
-    The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section 12).
-    The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
+    The Gaussian has mu^2 = ``mu_squared``. The bound also holds for the parts alone, because releasing more reveals no
+    less. The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section
+    12). The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
@@ -81,14 +81,14 @@ def bound_contour_epsilon_with_gaussian(
 
 
 def name_contour_errors(terms: Sequence[float]) -> dict[str, float]:
-    """Returns the error terms with their names. Each counts twice, because it moves both ends of the interval."""
+    """Returns the error terms with their names. Each term counts twice, because it moves both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 """Three arguments of the compiled core. The first is the list of (sigma, q, count) of the sampled Gaussians, where
 sigma is the noise multiplier and q the sampling probability. The second is the sum of count / sigma^2 over the plain
-Gaussians, with a relative error of at most 4u (contour.md section 5.3). The third is True if the pairs are those of
+Gaussians, with a relative error of at most 4u (contour.md section 5.3). The third is True if the pairs describe
 replacing a record."""
 
 

@@ -21,7 +21,7 @@ class Request:
     delta_error: float = DELTA_ERROR
     """Errors in epsilon and delta that the ``prv`` engine may make (docs/theory/prv.md)."""
     above: bool = False
-    """True if only the upper end of the bound counts. The bound may then be that of a dominating pair."""
+    """True if only the upper end of the bound counts. The bound may then be computed from a dominating pair."""
     max_bytes: int = 1 << 30
     """Largest number of bytes of memory that an engine may take. An engine refuses a question that needs more, and its
     message says how much is needed."""

@@ -49,8 +49,8 @@ def find_monotone_boundary(
     """
     falling = slope < 0
     least, most = math.log(low), math.log(high)
-    good: tuple[float, float] | None = None  # (log x, gap) of the point nearest to the boundary with gap <= 0, or > 0
-    bad: tuple[float, float] | None = None
+    good: tuple[float, float] | None = None  # (log x, gap) of the point nearest to the boundary with gap <= 0
+    bad: tuple[float, float] | None = None  # the same for gap > 0
     previous: tuple[float, float] | None = None
     at = min(max(math.log(start), least), most)
     stalled = 0

@@ -30,11 +30,11 @@ dominates the discrete Gaussian is used instead."""
 def list_dominating_compositions(
     parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
 ) -> tuple[Parts, ...]:
-    """Returns compositions that dominate ``parts``, or an empty tuple if that gains nothing.
+    """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
-    ``parts`` are translated to the neighbouring relation already. ``of_derived`` returns a mechanism that dominates a
-    repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class of
-    all mechanisms with no larger loss (derived.md section 3).
+    ``parts`` must already be translated to the neighbouring relation. ``of_derived`` returns a mechanism that dominates
+    a repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class
+    of all mechanisms with no larger loss (derived.md section 3).
     """
     if not has_mechanism_of_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
@@ -96,7 +96,7 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The term of tau (eta in discrete.md) counts twice: the second one stands for the term of sigma, which is smaller.
+    # The term of tau (eta in discrete.md) is counted twice, the second time in place of the smaller term of sigma.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

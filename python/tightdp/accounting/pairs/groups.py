@@ -70,7 +70,7 @@ def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> 
 def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records; None if it has too many components.
 
-    Its upper tails are at least (``up``), or at most, those of the exact mixture.
+    If ``up``, the upper tails are at least the tails of the exact mixture, and otherwise at most these tails.
     """
     sums = _sum_shifts_of_group(one, size)
     if sums is None:
@@ -93,7 +93,7 @@ def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -
 def _sum_shifts_of_group(one: _Shifts, size: int) -> dict[Fraction, float] | None:
     """Returns the distribution of the sum of ``size`` records, with probabilities that are rounded to nearest.
 
-    Returns None if the sum has too many values, or too large ones.
+    Returns None if the sum has too many values, or values that are too large.
     """
     exact = [Fraction(shift) for shift, _ in one]
     unit = max(shift.denominator for shift in exact)  # a power of 2

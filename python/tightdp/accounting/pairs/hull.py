@@ -1,4 +1,4 @@
-"""Convex curves through points, and the pairs that have them (docs/theory/derived.md section 3).
+"""Convex curves through points, and the pairs with these curves (docs/theory/derived.md section 3).
 
 A curve is delta as a function of x = e^epsilon. The masses of a pair are differences of slopes of its curve. Slopes are
 exact fractions, so the masses are accurate even if two points are very close.

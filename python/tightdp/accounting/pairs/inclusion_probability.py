@@ -76,6 +76,7 @@ def _record_inclusion_probability(mechanism: Mechanism) -> float:
 
 
 _ROUNDED = 2.0**-46
-"""Relative margin, many times larger than the roundings of a logarithm, a product, a sum and an exponential."""
+"""Relative margin, many times larger than the roundings of a logarithm, a product, a sum and an exponential
+together."""
 _SCALED = 2.0**-40
 """Relative margin, larger than the distance from 1 that the sum of a mixture's probabilities may have."""

@@ -1,4 +1,4 @@
-"""The set of the types of a composition's mechanisms, which is a fast way to skip treatments that no part needs."""
+"""The set of the types of a composition's mechanisms. The set tells quickly which special cases no part needs."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ Ask = Callable[[float], Bound]
 _WIDE = 0.02
 """Relative width of an answer above which other points are asked for."""
 _NEAR = 1e-3
-"""Relative distance from an end of an interval at which a point is asked for. That point tells whether the truth is
-near this end."""
+"""Relative distance from an end of an interval at which another point is asked for. This point tells whether the truth
+is near the end."""
 _SHARE, _SPARE = 2, 10**8
 """Work units that other points may take: ``_SHARE`` times the work of the first answer, plus ``_SPARE`` units, which
 are a tenth of a second."""
@@ -202,4 +202,5 @@ _INSIDE: dict[str, Callable[[float, float], float]] = {
     "near high": lambda low, high: high * (1 - _NEAR),
     "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
 }
-"""Functions that return a point inside of an interval. It separates the lower end, or the upper end, or both halves."""
+"""Functions that return a point inside of an interval. The point separates the lower end, or the upper end, or the two
+halves from each other."""

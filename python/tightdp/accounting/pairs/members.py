@@ -3,7 +3,7 @@ that reveal nothing.
 
 The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains it at every epsilon.
 ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
-member of the class. Its lower bounds are computed from members of the class.
+member of the class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class BinaryRange(m.Mechanism):
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of the class that ``parts`` stand for, as compositions.
 
-    The largest of their lower bounds counts. If every mechanism attains its pair, ``parts`` is the only member.
+    The lower bound of the class is the largest one of the members. If every mechanism attains its pair, ``parts`` is
+    the only member.
     """
     if not has_mechanism_of_type(parts, *_LOOSE):
         return (parts,)
@@ -97,7 +98,7 @@ _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
-    """Tells whether ``mechanism`` is of one of these kinds, or samples, allocates or translates one that is."""
+    """Tells whether ``mechanism`` is of one of these types, or samples, allocates or translates a mechanism that is."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism
@@ -154,7 +155,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
 
-    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger ones by this shift
+    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger shifts by this shift
     (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
     losses are returned.
     """
@@ -177,7 +178,7 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
 
 
 def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
-    """Returns the sample in which all shifts from ``index`` on are that of ``index``, and all others are 0."""
+    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 all others."""
     multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
     reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
     at_least = share if index == 0 else (reached * _SCALED * share).lo
@@ -189,7 +190,7 @@ _MOST_SAMPLES = 4
 _SCALED = 1 - 2.0**-40
 """Factor that covers the scaling of the probabilities of a mixture to a sum of 1, and the rounding of their sum."""
 _LARGEST_NOISE = 1e300
-"""Largest noise multiplier of a dominated sample. Larger ones would be close to the largest double."""
+"""Largest noise multiplier of a dominated sample. Larger multipliers would be close to the largest double."""
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:

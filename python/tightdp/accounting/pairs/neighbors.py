@@ -108,10 +108,10 @@ def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
 
 
 def translate_parts_to_fewer_records(parts: Parts, gone: int) -> Parts:
-    """Returns the same run on data sets with ``gone`` fewer records. Inside of a group, it is ``gone`` fewer groups.
+    """Returns the same run on data sets with ``gone`` fewer records.
 
-    In a chain of neighbours, where each data set has one record fewer than the one before, this is the run after
-    ``gone`` steps.
+    Inside of a group, ``gone`` whole groups are missing. In a chain of neighbours, where each data set has one record
+    fewer than the one before, this is the run after ``gone`` steps.
     """
     return Composition((_translate_to_fewer_records(mechanism, gone), count) for mechanism, count in parts).parts
 
@@ -135,7 +135,7 @@ def translate_parts_to_replacement(parts: Parts) -> Parts:
 def _expand_tree_aggregations(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
-    They have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
+    These Gaussians have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
     """
     if not has_mechanism_of_type(parts, m.TreeAggregation):
         return parts

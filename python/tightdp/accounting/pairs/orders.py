@@ -32,7 +32,8 @@ _Array = NDArray[np.float64]
 def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     """Returns a symmetric pair whose curve is at least the curves of (P, Q) and of (Q, P) at every epsilon."""
     losses = given.losses
-    # An error of a loss is a relative error of its mass under Q, and of all masses that are computed from it.
+    # An error of a loss causes a relative error of its mass under Q, and of all masses that are computed from this
+    # loss.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [

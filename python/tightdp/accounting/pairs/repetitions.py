@@ -27,7 +27,7 @@ class Repetitions:
     """The distribution of the number of repetitions.
 
     It is a Poisson distribution if ``poisson``, or else a negative binomial one of shape ``eta``, truncated to exclude
-    0. Its parameter gamma is that of docs/theory/derived.md section 1.
+    0. The parameter gamma is defined in docs/theory/derived.md section 1.
     """
 
     mean: Range

@@ -43,7 +43,7 @@ class ReplacedClass(m.Mechanism):
 class Replaced(m.Mechanism):
     """The pair of replacing a record under ``mechanism``, if no other class stands for that pair.
 
-    Of some mechanisms the engines know only bounds of the pair.
+    For some mechanisms the engines know only bounds of the pair.
     """
 
     mechanism: m.Mechanism
@@ -54,7 +54,7 @@ class Replaced(m.Mechanism):
 class Zeroed(m.Mechanism):
     """The pair of replacing a record by one that contributes nothing, in a sample that counts such a record.
 
-    In the direction "remove" the first distribution has the record, in "add" the second one.
+    In the direction "remove" the first distribution has the record, and in the direction "add" the second one has it.
     """
 
     mechanism: m.Mechanism
@@ -103,7 +103,7 @@ _TINY = 1e-300
 
 
 def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
-    """Returns the losses from the layers of replace.md section 1, in whose notation the comments here are.
+    """Returns the losses from the layers of replace.md section 1. The comments here use the notation of that section.
 
     ``narrow`` says that delta (2 + E) <= 1, where E = e^epsilon.
     """

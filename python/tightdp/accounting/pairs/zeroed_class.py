@@ -24,12 +24,13 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
     """
     e, d, out = Range(epsilon), Range(delta), 1 - q
     t = exp(-e)
-    s = t * (1 - d) / (1 + t)  # R-mass where P is E times as likely, E = 1/t
+    s = t * (1 - d) / (1 + t)  # mass under R, the distribution without the record, where P is E = 1/t times as likely
     if not (t.lo > _TINY and (s - d).lo > _LEAST * s.hi and epsilon > 0 and out.lo > 0):
         return None
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
-    # Layers as (R-mass, density of P, density of Q); the others contribute the opposite of the record.
+    # Layers as (mass under R, density of the pair's first distribution over R, density of its second one over R). In
+    # ``opposite`` the other records contribute the opposite of the record, and in ``same`` they contribute the same.
     opposite = [
         (d, q / t, q),
         (s - d, bright, faint),
@@ -45,7 +46,7 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
         (-log(out + q / t), log(s)),
     ]
     missing = []
-    if delta > 0:  # where P has mass, and R none
+    if delta > 0:  # the outputs where P has mass and R has none
         upper.append((e, log(q * d / t)))
         missing.append((-log(out), log(d)))
     return (
@@ -70,4 +71,5 @@ def _sort_atoms(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
 _TINY = 1e-290
 """Smallest e^-epsilon for which the formulas are used."""
 _LEAST = 1e-3
-"""Smallest part of the R-mass s that s - delta must be, so that the difference has digits."""
+"""Smallest ratio of s - delta to the mass s for which the formulas are used. If it were smaller, too few digits of the
+difference would be correct."""

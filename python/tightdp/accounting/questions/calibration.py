@@ -64,8 +64,8 @@ def calibrate(
     own width. With ``integer``, x is the exact boundary among integers.
 
     A parameter that ``factory`` refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks
-    for pure differential privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are
-    those of ``Composable.epsilon``.
+    for pure differential privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are as
+    for ``Composable.epsilon``.
 
     Raises ValueError if no parameter in the range meets the target, or if the bound does not depend on the parameter.
 
@@ -135,7 +135,7 @@ class _CalibrationSearch:
         self.factory, self.integer, self.target, self.delta, self.asked = factory, integer, target, delta, asked
         self.wide = asked._replace(request=replace(asked.request, width=max(asked.request.width, _WIDE)))
         self.slow: bool | None = None
-        """True if the engine that answers is faster for wide bounds than for narrow ones. None before the first
+        """True if the engine that answers is faster for wide bounds than for narrow bounds. None before the first
         bound."""
         self._sharp: dict[float, Bound | None] = {}
         self._rough: dict[float, float] = {}
@@ -143,7 +143,7 @@ class _CalibrationSearch:
     def measure_gap(self, x: float) -> float:
         """Returns the distance from the target of the bound of the requested width at parameter ``x``.
 
-        The distance is that of ``_compare_epsilon_to_calibration_target``.
+        ``_compare_epsilon_to_calibration_target`` defines the distance.
         """
         if x not in self._sharp:
             self._sharp[x] = self._bound_at_parameter(self.asked, x)
@@ -330,8 +330,8 @@ def _compare_training_to_calibration_target(
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
     """Returns an estimate of the noise multiplier sigma, from the central limit.
 
-    It solves steps q^2 (e^{1/sigma^2} - 1) = mu^2, where mu is that of a Gaussian with (epsilon, delta). For q = 1
-    the estimate is sqrt(steps)/mu.
+    It solves steps q^2 (e^{1/sigma^2} - 1) = mu^2, where the Gaussian of this mu is (epsilon, delta)-DP. For q = 1 the
+    estimate is sqrt(steps)/mu.
     """
     mu = _estimate_gaussian_mu(epsilon, delta)
     if q == 1:

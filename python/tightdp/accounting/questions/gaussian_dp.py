@@ -84,7 +84,7 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
             case ReplacedGaussian(sigma, _):  # mu^2 is between 1/sigma^2 (removal) and 4/sigma^2 (without sampling)
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
-            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # as if unsampled: all samples may hold the record
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # without sampling: all samples may hold the record
                 total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))
@@ -106,8 +106,8 @@ def limit_mu_by_noise(found: Bound, mu_squared: Range) -> Bound:
 def _bracket_gaussian_mu(epsilon: float, delta: float) -> tuple[float, float]:
     """Returns bounds of mu(epsilon, delta), as narrow as the certified curve of a Gaussian allows.
 
-    At ``epsilon``, the Gaussian of the lower bound has less than ``delta``, and that of the upper bound has at least
-    ``delta``.
+    At ``epsilon``, the Gaussian with the lower bound as mu has a delta below ``delta``, and the Gaussian with the upper
+    bound as mu has at least ``delta``.
     """
     if gaussian_delta(_MOST, epsilon)[0] < delta:
         return 0.0, INF

@@ -1,8 +1,8 @@
 """A question about a composition. Each direction of the neighbouring relation is bounded, and the worst one counts.
 
-Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken only of the
-finished curves (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other
-curves and risks follow from delta (conversions.md sections 8 and 9).
+Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken after
+composition (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other curves
+and risks follow from delta (conversions.md sections 8 and 9).
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
-"""Width of the deltas that ``Question.gdp`` asks for. It finds mu to a thousandth, so wider bounds suffice."""
+"""Width of the deltas that ``Question.gdp`` asks for. Since ``gdp`` finds mu only to a thousandth, wider bounds of
+delta suffice than by default."""
 _NEXT_TO_NOTHING = 1e-300
 """A delta just above 0. The epsilon at this delta is a lower bound of the largest loss."""
 _UNITS = 6 * 10**9
-"""Work units for one question, which take eight seconds at most. An answer that would take more is wider instead. Work
-is counted and not timed, so answers are reproducible."""
+"""Work units for one question, which take eight seconds at most. An answer that would take more units is a wider
+interval instead. Work is counted and not timed, so answers are reproducible."""
 
 
 class Question(NamedTuple):
@@ -76,8 +77,7 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1). At delta 0 it is the largest
-        loss."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1); the largest loss at delta 0."""
         at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
@@ -130,7 +130,7 @@ class Question(NamedTuple):
     def upper_profile(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns upper bounds of delta at ascending epsilons.
 
-        If the grid engine answers for all pairs, many epsilons take little more time than one.
+        If the grid engine serves all pairs, many epsilons take little more time than one.
         """
         pairs = self.dominating_pairs()
         if any(grid.explain_refusal(*pair) is not None for pair in pairs):
@@ -162,7 +162,7 @@ class Question(NamedTuple):
     def renyi(self, orders: ArrayLike) -> Curve:
         """Returns bounds on the Renyi divergences of the worst pair at each order.
 
-        Divergences grow with the order, so a bound at one order may improve those at others.
+        Divergences grow with the order, so a bound at one order may improve the bounds at other orders.
         """
         at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)

@@ -54,7 +54,7 @@ def bound_tradeoff_curve(
 ) -> Curve:
     """Returns bounds on the smallest beta of all pairs at each alpha. Each pair is a composition over all steps.
 
-    The width of ``request`` is taken as absolute here.
+    Here the width of ``request`` is an absolute width.
     """
     curves = []
     for parts, direction in pairs:
@@ -80,7 +80,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
-    nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
+    nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0) is the largest advantage of a test
     nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
     known = _narrow_tradeoff_deltas(_bound_delta_for_tradeoff(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
@@ -92,7 +92,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
             np.minimum(upper, high),
         )  # bounds of earlier rounds are kept, since a new node with a wide bound of delta may loosen a chord
         widths.append(upper - lower)
-        # If the width comes from delta's own bounds, nodes between do not help.
+        # If the width comes from the bounds of delta at the nodes, further nodes do not help.
         useful = widths[-1] < 0.8 * widths[-1 - _PATIENCE]
         wide = (widths[-1] > tolerance) & useful & (alphas > 0) & (alphas < 1)
         split = np.unique(where[wide])

@@ -43,7 +43,7 @@ class Accountant:
 
     Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last
     question continues from what it computed for that question. The bounds are certified all the same, but their last
-    digits may depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
+    digits may depend on earlier questions. With ``keep=False`` every answer is the answer of ``composition``.
 
     Parameters
     ----------

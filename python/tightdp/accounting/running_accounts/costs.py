@@ -132,7 +132,7 @@ class GaussianFilterCosts(FilterCostFamily):
 def choose_filter_order(epsilon: float, delta: float, expected: Composable | None) -> float:
     """Returns c for the order c + 1 whose cap covers the most repetitions of ``expected``.
 
-    Without ``expected``, it is the best order for Gaussians, and for other mechanisms that are charged by their rho.
+    Without ``expected``, c is the best one for Gaussians and for other mechanisms that are charged by their rho.
     """
     parts = None if expected is None else expected._to_composition().parts
 

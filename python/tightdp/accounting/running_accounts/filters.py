@@ -189,8 +189,8 @@ class PrivacyFilter(CappedFilter):
         to its count.
     order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
     expected : a composition like the one that will be spent. It influences the choice of order, never the guarantee.
-        Name it for sampled steps: the order that is best for Gaussians on all records may cover only a fraction of the
-        steps that the best order for ``expected`` covers.
+        Give ``expected`` for sampled steps: the order that is best for Gaussians on all records may cover only a
+        fraction of the steps that the best order for ``expected`` covers.
     others : the other releases to keep room for; for "gaussian" only
     failure : the part of ``delta`` that is set aside for mechanisms that are only approximately private; for "renyi"
         only

@@ -32,10 +32,10 @@ _Step = tuple[float, float]
 class GrowingAccount:
     """The results of earlier questions about epsilon, from which later questions continue.
 
-    The method is that of docs/theory/contour.md section 9. It serves plain and Poisson-subsampled Gaussians, if the
-    account has grown between two questions. Otherwise the account answers like any composition. Bounds are certified
-    all the same, but their last digits may depend on earlier questions. One thread at a time is served, and the others
-    ask the composition.
+    The method (docs/theory/contour.md section 9) serves plain and Poisson-subsampled Gaussians, if the account has
+    grown between two questions. Otherwise the account answers like any composition. Bounds are certified all the same,
+    but their last digits may depend on earlier questions. Only one thread at a time is served. Other threads ask the
+    composition.
     """
 
     __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")
@@ -76,8 +76,8 @@ class GrowingAccount:
     def _follow_entries(self, entries: Entries) -> bool:
         """Adds the releases since the last question to the runs, and tells whether to try an inversion.
 
-        Returns False if ``entries`` do not continue those of the last question, if a mechanism is not served, or soon
-        after an inversion that failed.
+        Returns False if ``entries`` do not continue the entries of the last question, if a mechanism is not served, or
+        soon after an inversion that failed.
         """
         new = _list_new_account_releases(self._seen, entries)
         if new is None:

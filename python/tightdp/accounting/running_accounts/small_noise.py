@@ -20,11 +20,11 @@ _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
 """Work units: ``_EXACT_UNITS`` for the exact bound if another bound can follow, and ``_UNITS`` for any other bound."""
 _LEAST = 0.025
 """Smallest noise multiplier for which a further Gaussian is composed with the run to smooth its losses. With less
-noise, the sums over nodes would take too long. Then every step whose sample holds the record counts as revealing
+noise, the sums over nodes would take too long. Every step whose sample holds the record is then assumed to reveal
 everything, which adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
-"""Largest sum over all inversions of one direction of the number of nodes times the number of abscissae. It takes about
-five milliseconds."""
+"""Largest number of products for all inversions of one direction, which take about five milliseconds. The products of
+an inversion are its number of nodes times its number of abscissae."""
 _FIRST_MU = 0.04
 """First mu of the further Gaussian, multiplied by the noise multiplier. It adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
@@ -105,7 +105,8 @@ def _bound_little_noise_by_smoothing(parts: Parts, direction: Direction, delta: 
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but not less.
+        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but no smaller
+        # mu.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best

@@ -34,7 +34,7 @@ class DeviceArray:
     stream : the stream of pending work, or None
     owner : the object that keeps the memory alive, or None
 
-    ``view`` makes it, and raises TypeError for other arrays.
+    ``view`` makes such a description, and raises TypeError for other arrays.
 
     >>> from tightdp.cuda import DeviceArray
     >>> DeviceArray(4096, (2, 3), "float32", (12, 4), device=0).rows_contiguous
@@ -72,7 +72,7 @@ class DeviceArray:
 
 
 def on_device(value: Any) -> bool:
-    """Returns whether ``value`` is an array in the memory of a CUDA device, or a list whose first entry is one.
+    """Returns whether ``value``, or the first entry of a list ``value``, is an array in the memory of a CUDA device.
 
     It raises no error: any other value gives False.
 
@@ -126,7 +126,7 @@ def view(
 
 
 def _get_cuda_interface(x: Any) -> Any:
-    try:  # other libraries raise what they like for arrays of the host, or of dtypes that NumPy does not know
+    try:  # other libraries may raise any error for arrays on the host, or of dtypes that NumPy does not know
         return getattr(x, "__cuda_array_interface__", None)
     except Exception:
         return None
@@ -170,6 +170,7 @@ def _describe_dlpack_capsule(label: str, x: Any, stream: int) -> DeviceArray:
         raise TypeError(
             f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"
         )
-    # A capsule of the first version does not say whether its array may be written to. JAX arrays must not be.
+    # A capsule of the first version does not say whether its array may be written to. JAX arrays must not be written
+    # to.
     writable = found.read_only is False
     return DeviceArray(found.address, found.shape, found.dtype, found.strides, found.device, writable, owner=found)

@@ -26,8 +26,8 @@ def clip_examples_on_device(
 
     Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because that
     would wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its weight times
-    max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in
-    [0, 2^32]. Without ``rng`` no noise is added, and an exact sum is of integers.
+    max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in [0,
+    2^32]. Without ``rng`` no noise is added, and an exact sum consists of integers.
     """
     exact = clipping.is_arithmetic_exact(how.arithmetic)
     integers, is_list = exact and rng is None, isinstance(grads, (list, tuple))
@@ -108,7 +108,7 @@ def _make_cuda_rows_contiguous(owner: Any, given: list[Any], arrays: list[Device
 def _check_cuda_vectors(owner: Any, how: ClippingSettings, batch: int, columns: int) -> tuple[Any, Any, Any]:
     """Returns the weights, the centre and the inverse scale on the device, each None if the call has none.
 
-    If only one of centre and scale is given, the other one is filled in.
+    If only the centre or only the scale is given, the other one is filled with zeros or ones.
     """
     most = clipping.LARGEST_WEIGHT if clipping.is_arithmetic_exact(how.arithmetic) else math.inf
     w = owner.check_doubles("weights", how.weights, (batch,), 0.0, most)
@@ -161,7 +161,8 @@ def _check_cuda_outputs(
     order: Callable[[], int],
     accepted: tuple[str, ...] = ("float32", "float64"),
 ) -> list[Any] | None:
-    """Checks the arrays that the sums are written to. Returns None if ``out`` is None, and new ones must be made."""
+    """Checks the arrays that the sums are written to. Returns None if ``out`` is None, so that the caller must make new
+    arrays."""
     if out is None:
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]

@@ -89,7 +89,7 @@ class _TorchCudaLibrary(_CudaLibrary):
 class _CupyCudaLibrary(_CudaLibrary):
     """The interface to CuPy, for its own arrays and for arrays that other libraries (Numba, JAX) share with it."""
 
-    # Events, each with the owners of memory (of DLPack) that must live until the event has happened.
+    # Events of the device, each with the owners of DLPack memory that must live until the event has happened.
     _kept: ClassVar[list[tuple[Any, list[Any]]]] = []
 
     def __init__(self, device: int) -> None:

@@ -1,9 +1,9 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-One allocation with one step selected is answered from its own loss distribution, put on a grid from above and from
-below. Several allocations, or one allocation and other mechanisms, are composed by the transforms of the grid engine.
-If k > 1 steps are selected, the upper bound is that of k independent allocations, each with one step selected out of
-about one k-th of the steps. The lower bound is then that of a test.
+One allocation with one step selected is answered from its own loss distribution, which is rounded to a grid upward and
+downward. Several allocations, or one allocation and other mechanisms, are composed by the transforms of the grid
+engine. If k > 1 steps are selected, the upper bound is that of k independent allocations, each with one step selected
+out of about one k-th of the steps. The lower bound is then that of a statistical test.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .laws import COARSEST, FINEST, Allocation, RoundedAllocationAtoms
 _Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
-"""Level of the grid (see ``COARSEST``) for composed distributions and the relative width ``COMPOSED_WIDTH``."""
+"""Level of the grid (see ``COARSEST``) of composed distributions if the requested relative width is
+``COMPOSED_WIDTH``."""
 COMPOSED_WIDTH = 1e-4
 """Smallest relative width that the bounds of composed distributions aim at."""
 
@@ -42,7 +43,7 @@ class RandomAllocations:
     name = "allocation"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        """Returns the reason for the first mechanism without a distribution, or for too many steps."""
+        """Returns the reason for the refusal: a mechanism without a loss distribution, or too many steps."""
         if not any(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts):
             return "it serves compositions with RandomAllocation"
         for mechanism, count in parts:
@@ -61,7 +62,7 @@ class RandomAllocations:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         floor = allocation_laws.choose_allocation_floor(delta)
-        # Bounds by formulas, which may be better than those of the grid.
+        # Bounds by formulas, which may be better than the bounds of the grid.
         known = [
             closed_form.ENGINE.epsilon(one, direction, delta)
             for one in _list_formulas_above_allocation(parts, direction)
@@ -149,8 +150,8 @@ def _combine_allocation_bounds(
 ) -> Bound:
     """Returns the intersection of the bounds of a grid and of formulas.
 
-    If no member of a class attains its pair, formulas may bound the class below the lower end of the pair. Such lower
-    ends count for nothing (pairs/members.py), and are cut.
+    If no member of a class attains the dominating pair of the class, formulas may have an upper end below the lower end
+    of this pair. Such a lower end says nothing about the members (pairs/members.py). So it is reduced to the upper end.
     """
     if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -202,7 +203,7 @@ def _refine_allocation_grid(
 def _solve_allocation_epsilons(
     below: RoundedAllocationAtoms, above: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns epsilon of the atoms from below and of those from above."""
+    """Returns epsilon of the atoms from below and epsilon of the atoms from above."""
     return _bracket_allocation_epsilon(below, direction, delta)[0], _bracket_allocation_epsilon(
         above, direction, delta
     )[1]
@@ -226,7 +227,7 @@ def _compose_allocations_by_grid(
     request: Request,
     ask: Callable[[_Losses, float, int], _Found],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """Returns bounds by the grid engine.
+    """Returns bounds from the transforms of the grid engine.
 
     If several steps are selected, a single step or the sum of the outputs replaces the allocation in the lower bound.
     """
@@ -234,7 +235,7 @@ def _compose_allocations_by_grid(
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
-    # The width of bounds falls with the square of the spacing.
+    # The width of bounds is proportional to the square of the spacing.
     level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))
     for mechanism, count in parts:
         if has_no_privacy_loss(mechanism):
@@ -273,7 +274,7 @@ def _compose_allocations_by_grid(
 def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
     """Returns the distribution of the sum of an allocation's outputs (allocation.md section 1).
 
-    It is that of a Gaussian mechanism. Returns None if the steps are not Gaussian, or if the noise is too large.
+    The sum is a Gaussian mechanism. Returns None if the steps are not Gaussian, or if the noise is too large.
     """
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
@@ -348,9 +349,9 @@ def _list_largest_allocation_products(parts: Parts, direction: Direction) -> lis
 
 
 def _ask_coarse_allocation_curve(parts: Parts, direction: Direction, floor: float) -> PrivacyCurve | None:
-    """Returns the curve of one allocation with several steps selected, whose ratios are put on a coarse grid; or None.
+    """Returns the curve of one allocation of several steps, from likelihood ratios on a coarse grid; or None.
 
-    The ratios of Gaussians spread over too many cells.
+    Returns None for Gaussians, because their ratios spread over too many cells.
     """
     (mechanism, count), *rest = parts
     if rest or count > 1 or not isinstance(mechanism, m.RandomAllocation) or mechanism.selected == 1:
@@ -377,7 +378,7 @@ _FEW_SELECTED = 16
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
     """Returns sums of scores over the steps of each Gaussian allocation that selects several.
 
-    They only raise lower ends, so they are left out once the question's budget of work is spent.
+    These sums only raise lower ends, so they are left out once the question's budget of work is spent.
     """
     found = []
     for mechanism, count in parts:
@@ -396,5 +397,5 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
 def _keep_allocation_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
     """Returns a list of ``parts`` if the closed-form engine serves them quickly, and otherwise an empty list."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
-        return []  # with Gaussians it is a sum over cells, which is too slow here
+        return []  # beside Gaussians the formula is a sum over cells, which is too slow here
     return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

@@ -36,8 +36,8 @@ MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
 """Smallest probability that is allowed to be cut off. Bounds are valid for any such probability. Every distribution
-from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off even less would
-hardly narrow the bounds."""
+from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off a smaller probability
+would hardly narrow the bounds."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class RoundedAllocationAtoms:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the atoms have about the masses of a pair, most of them finite, and are worth composing.
+        """Whether the atoms are worth composing: P and Q have masses of about 1, and most losses are finite.
 
-        At both ends of the range of parameters the trivial bound may be all that is known.
+        For very small or very large parameters the atoms may give only the trivial bound.
         """
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
     def require_all_mass(self, steps: int) -> None:
-        """Raises RuntimeError if atoms from above have less of P's or Q's mass than 1, or those from below more.
+        """Raises RuntimeError if P or Q has less mass than 1 in atoms from above, or more in atoms from below.
 
         The errors of the atoms, and of a table of each step's losses, are allowed.
         """
@@ -124,7 +124,7 @@ class RoundedAllocationAtoms:
         return FiniteLossDistribution(found, infinity, hidden)
 
     def as_grid_distribution(self, direction: Direction) -> GridLaw:
-        """Returns these atoms as a distribution of the grid engine, in which equal losses are one."""
+        """Returns these atoms as a distribution of the grid engine, with equal losses merged."""
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
         keep = np.append(np.diff(self.losses) > 0, True)
@@ -173,8 +173,8 @@ def _bound_allocation(
 ) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
     """Returns atoms from above, atoms from below and the work; None if there would be more than ``MOST_CELLS`` cells.
 
-    The atoms from above are those of the pair that dominates the inner mechanism. The atoms from below are those of the
-    pair that the inner mechanism dominates.
+    The atoms from above belong to the pair that dominates the inner mechanism, and the atoms from below to the pair
+    that the inner mechanism dominates.
     """
     pair = grid_laws.grid_loss_distribution(inner, "remove")
     try:
@@ -231,17 +231,18 @@ def build_coarse_allocation_curve(
 
 
 _COARSE = range(4, -4, -1)
-"""Levels that are tried. The finest has sixteen points for a factor of e, and the coarsest has one point for e^8."""
+"""Levels of the coarse grid that are tried. The finest has sixteen points in each factor of e, and the coarsest one
+point in each factor of e^8."""
 _MOST_ATOMS = 128
 """Largest number of atoms of the ratios of one step."""
 _MOST_OUTCOMES = 1 << 15
-"""Largest number of outcomes. To sum so many takes some hundredths of a second."""
+"""Largest number of outcomes. Summing so many takes some hundredths of a second."""
 
 
 def choose_allocation_floor(delta: float) -> float:
     """Returns the probability that may be cut off at either end if ``delta`` is asked for.
 
-    It is rounded to one of few values, so that cached results can be used again.
+    This probability is rounded to one of few values, so that cached results can be used again.
     """
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)

@@ -28,7 +28,8 @@ scores."""
 MOST_STEPS = 10**7
 """Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover those of 1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover the roundings of
+1/sigma."""
 MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
@@ -110,9 +111,10 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     order = places % POINTS
     exponent = log_total - lean * scale * places
     rounding = (8 + 2 * abs(exponent) + 4 * (p2 + q2)) * U + 4 * U * abs(scale * places)
-    with np.errstate(over="ignore"):  # an infinite weight is never gained from
+    with np.errstate(over="ignore"):  # a point with an infinite weight adds no gain
         weight = np.exp(exponent) * (1 + rounding)
-    # On the other side of the window the weight would be larger.
+    # The true weight of a sum beyond ``end`` is larger than the weight of its residue, so a moment bounds the mass of
+    # such sums. Beyond the other end the true weight is smaller, and the weight of the residue is a bound.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
     log_moment = _build_log_moment_of_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
@@ -144,7 +146,7 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     scale = span / POINTS
     lowest, highest = (float(log_ratio_of_poisson_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
-    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last takes the rest
+    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last has the rest
     middles = scale * (np.arange(start, stop) + 0.5)
     ratios = np.expm1(middles) / q + 1
     with np.errstate(divide="ignore"):
@@ -161,16 +163,18 @@ def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
     low_side = ends[1] < 0.5
     masses = np.where(low_side, ends[1] - ends[0], tails[0] - tails[1])
     size = np.where(low_side, ends[1] + ends[0], tails[0] + tails[1])
-    # ndtr errs by 16 u. The argument errs by about u |z|, which moves a tail by about a relative u z^2.
+    # ndtr has a relative error of 16 u, where u is the unit roundoff U. The argument z has an error of about u |z|,
+    # which changes a tail by about a relative u z^2.
     place = np.concatenate((edges[:1], edges)) ** 2 + np.concatenate((edges, edges[-1:])) ** 2
     error = size * (32 + 8 * place) * U
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
 def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
-    """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error.
+    """Returns the convolution of all factors modulo ``POINTS``, and a bound on the 2-norm of its error.
 
-    Each factor is an array of masses and the power, a number of steps (grid.md section 5.1).
+    Each factor is an array of masses and the number of times that it is convolved, once for each step (grid.md section
+    5.1).
     """
     kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
@@ -181,7 +185,7 @@ def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int
         at = (start + np.arange(len(masses))) % POINTS
         np.add.at(wound, at, masses)
         size = float(wound.sum()) * (1 + POINTS * U)
-        shrink = 1 / (max(size, 1.0) * (1 + 2 * kappa))  # then no coefficient exceeds one
+        shrink = 1 / (max(size, 1.0) * (1 + 2 * kappa))  # then no Fourier coefficient exceeds 1
         wound *= shrink
         total /= shrink**count
         error += count * (kappa + 8 * U * len(masses) / POINTS + 8 * U) * float(np.linalg.norm(wound))

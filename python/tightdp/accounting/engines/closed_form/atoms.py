@@ -35,7 +35,7 @@ steps that is served."""
 
 
 class Atom(NamedTuple):
-    """A privacy loss and the logarithm of its mass under P, with bounds of the absolute errors of both."""
+    """A privacy loss and the logarithm of its mass under P, each with a bound of its absolute error."""
 
     loss: Decimal
     log_p: Decimal
@@ -129,7 +129,7 @@ def count_loss_atoms(mechanism: m.Mechanism) -> int | None:
 
 
 def may_have_infinite_loss(mechanism: m.Mechanism) -> bool:
-    """Tells whether P may have mass where Q has none. Sampling makes one more atom of such mass."""
+    """Tells whether P may have mass where Q has none. In a Poisson sample this mass may become one more atom."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
@@ -204,7 +204,7 @@ def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistri
 
 
 def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
-    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from both."""
+    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from 0 or -s."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]

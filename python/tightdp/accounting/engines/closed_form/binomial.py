@@ -29,11 +29,11 @@ _CHUNK = 1 << 15
 NEGLIGIBLE = 2.0**-70
 """Relative size of the terms that are left out of a sum, far below the roundings of the other terms."""
 _CERTAIN = 700.0
-"""Smallest e for which the atom of the largest loss has all the mass up to 2^53 e^-700 < 1e-280."""
+"""Value of e from which on the atom of the largest loss has all the mass, except for at most 2^53 e^-700 < 1e-280."""
 
 
 class RepeatedResponseCurve(PrivacyCurve):
-    """The pair of ``count`` releases of e-DP binary randomised response, e = ``nominal`` > 0, which may be a range."""
+    """The curve of ``count`` releases of e-DP binary randomised response. Here e = ``nominal`` > 0 may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
@@ -53,7 +53,7 @@ def measure_binomial_deviation(e: float, count: int) -> float:
 
 
 class _ExactRepeatedResponseCurve(PrivacyCurve):
-    """The pair of ``count`` releases of e-DP binary randomised response, for a double e."""
+    """The curve of ``count`` releases of e-DP binary randomised response, for a double e."""
 
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
@@ -103,8 +103,9 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
         """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
-        The first sum is that of the masses, and the second one that of the masses times 1 - e^{-2 e (i - first)}. The
-        two sums give delta at all epsilons between two losses, so an inversion needs them only once in the end.
+        The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
+        same two sums give delta at all epsilons between two neighbouring losses. So they are cached, and the last steps
+        of an inversion use them again.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),

@@ -65,7 +65,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
         return Range(lower, widen_up(float(value), _SLACK))
 
     def invert_delta(self, delta: float) -> Range:
-        """Returns the epsilon of randomised response as lower end, and that of a chord as upper end."""
+        """Returns the epsilon of randomised response as lower end, and the epsilon of a chord as upper end."""
         lower = self.member.epsilon(delta).lo
         k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node whose delta is small enough
         if k == 0:

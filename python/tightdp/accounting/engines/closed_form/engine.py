@@ -44,7 +44,7 @@ ENGINE = ClosedForm()
 
 
 def _build_closed_form_bound(found: Range, term: str) -> Bound:
-    """Returns a range as a bound. Its error budget has one term, the width of the range."""
+    """Returns a range as a bound. The error budget has one term, the width of the range."""
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
@@ -87,7 +87,7 @@ def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | N
 
 
 def _find_formula_with_selections(parts: Parts) -> PrivacyCurve | None:
-    """Returns the curve of Gaussians and selections of one range, in any order and chosen adaptively; or None."""
+    """Returns the curve of Gaussians and selections of equal range, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
@@ -164,7 +164,7 @@ def _find_formula_of_repeated_response(nominal: Range | None, count: int) -> Pri
 
 
 def _epsilon_of_binary_response(mechanism: m.Mechanism) -> Range | None:
-    """Returns e if the mechanism's pair is that of binary randomised response at e, or None."""
+    """Returns e if the mechanism has the pair of e-DP binary randomised response, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
             return log1p(2 * ((1 - Range(p)) / p))

@@ -52,8 +52,8 @@ def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> 
 class GaussianSelections(PrivacyCurve):
     """The curve of Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, chosen adaptively.
 
-    The upper bound is that of the worst adversary. The lower bound is 0 here. Members of the class give a better one
-    (conversions.md section 7).
+    The upper bound is that of the worst adversary. The lower bound is 0 here. Members of the class give a better lower
+    bound (conversions.md section 7).
     """
 
     term = "class"
@@ -72,7 +72,8 @@ class GaussianSelections(PrivacyCurve):
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
         The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
-        Gaussian in which each selection counts with its zCDP. The result is increased until it is certified.
+        Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
+        certified.
         """
         if delta == 0:
             return Range(0.0, INF)

@@ -15,7 +15,7 @@ class PrivacyCurve(ABC):
     term = "rounding"
     """Name of the error term that makes the ranges wide."""
     making_units = 0
-    """Work units for building the curve, in addition to those for evaluating it."""
+    """Work units for building the curve, in addition to the work of evaluating it."""
 
     @abstractmethod
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -96,7 +96,7 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
 
 
 TINY_EPSILON = 1e-300
-"""Smallest positive epsilon. Smaller ones are rounded to 0 or to this number."""
+"""Smallest positive epsilon. Smaller epsilons are rounded to 0 or to this number."""
 _STEPS = 100
 """Largest number of evaluations. Every eighth one is at the middle of the bracket."""
 _CLOSE = 4e-16

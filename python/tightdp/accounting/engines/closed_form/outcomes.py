@@ -1,7 +1,7 @@
 """Compositions with few outcomes, summed one by one (docs/theory/closed-forms.md section 8).
 
-The order of the steps of one mechanism does not matter. So an outcome is the number of steps that have each atom's
-loss.
+The order of the steps of one mechanism does not matter. So an outcome is given by how many steps have each of the
+possible losses.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MOST_OUTCOMES = 1 << 17
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
-"""Largest number of products for the ratios of an allocation, which take a fifth of a second."""
+"""Largest number of products in computing the likelihood ratios of an allocation. So many take a fifth of a second."""
 _MOST_LOG = 600.0
-"""Largest logarithm of the ratios of an allocation, and of its number of choices. Their exponentials are doubles, far
-from overflow."""
+"""Largest logarithm of the likelihood ratios of an allocation, and of the number of ways to choose its steps. The
+exponentials of such logarithms are doubles, far from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
 """Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
 
@@ -214,11 +214,11 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Largest number of terms whose sum is rounded only once, which would take too long for longer sums."""
+"""Largest number of terms whose sum is rounded only once. For longer sums this would take too long."""
 
 
 class _Outcomes(NamedTuple):
-    """The losses of outcomes and the logarithms of their masses under P, with bounds of the absolute errors of both.
+    """The losses of outcomes and the logarithms of their masses under P, with bounds of their absolute errors.
 
     ``infinity`` is the mass of P where Q has none.
     """

@@ -126,7 +126,8 @@ class CurveWithFailure(PrivacyCurve):
 class SampledRemoveCurve(PrivacyCurve):
     """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is that of (P, Q).
 
-    It is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi 2018, Theorem 2).
+    Its delta at eps is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi 2018, Theorem
+    2).
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
@@ -146,7 +147,7 @@ class SampledRemoveCurve(PrivacyCurve):
 class SampledAddCurve(PrivacyCurve):
     """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is that of (P, Q), a symmetric pair.
 
-    It is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
+    Its delta at eps is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:

@@ -14,7 +14,8 @@ from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
-"""Largest number of terms of a tail, which take 35 milliseconds. A geometric series bounds the further terms."""
+"""Largest number of terms of a tail that are summed. So many take 35 milliseconds. A geometric series bounds the
+further terms."""
 _UNITS = 20
 """Measured work units for one term."""
 _CHUNK = 1 << 16
@@ -65,8 +66,8 @@ def bound_binomial_tail(n: int, q: float, least: int) -> Range:
 def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
-    The sum begins with the mass at ``least``, or just below, and goes away from the mode. The ratios of neighbouring
-    masses fall in this direction.
+    The sum begins with the mass at ``least`` or at the number before it, and goes away from the mode. The ratios of
+    neighbouring masses fall in this direction.
     """
     if least > n:
         return Range(0.0), 0

@@ -78,7 +78,7 @@ ANY = KnownLimits(1.0, math.inf)
 def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
     """Returns an upper bound of delta(epsilon) of the chain of ``links``.
 
-    The links must be in the order in which a probability passes them.
+    The links must be in the order in which a probability is carried from one end of the chain to the other.
     """
     if min(known.largest, _find_largest_loss_of_group(links)) <= epsilon < math.inf:
         return 0.0
@@ -115,9 +115,10 @@ def _search_group_chains(
     answer: Callable[[ChainOfLines, ChainOfLines], float],
     nothing: float,
 ) -> float:
-    """Returns the least ``answer`` of two neighbouring chains, of which only the second one is ``flat``.
+    """Searches for two neighbouring chains of which only the second one is ``flat``, and returns the least ``answer``.
 
-    In each round, lines are added next to those that the two chains use, until no further line could be lower.
+    Each round asks for the ``answer`` of the two chains, and adds lines next to those that the chains use. The search
+    ends when no further line could be lower.
     """
     distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
@@ -154,7 +155,7 @@ def _bracket_group_by_chains(
         middle = math.log(at) if crossed else 0.5 * (low + high)
         between = build_group_chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
-            break  # no chain is below both
+            break  # no chain is below both chains
         if flat(between):
             gentle, high = between, middle
         else:

@@ -12,9 +12,9 @@ from ..engine_interface import Bound
 class KnownRun:
     """A run, known by functions that bound its curve.
 
-    ``delta``, ``above`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the other one.
-    Of ``above`` only the upper ends count. ``largest`` and ``largest_back`` bound the privacy loss in the two
-    directions.
+    ``delta``, ``above`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the opposite
+    direction. Of ``above`` only the upper ends count. ``largest`` and ``largest_back`` bound the privacy loss in the
+    two directions.
     """
 
     delta: Callable[[float], Bound]

@@ -2,9 +2,9 @@
 section 2).
 
 Here p is the probability of the event under the other neighbour. Each epsilon e gives a line in p, and epsilons are
-added as they are needed. Which epsilons may occur depends on the curve alone. They are the powers of two, the largest
-losses of both directions, and middles of intervals. An interval is halved until a further line in it would lower the
-lines at its ends by less than a tolerance.
+added as they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the
+largest losses of both directions, and middles of intervals. An interval is halved until a further line in it would
+lower the lines at its ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LinesOfRun:
         self._keep_lowest_lines()
 
     def refine_lines(self, used: Iterable[int]) -> bool:
-        """Adds lines next to the ``used`` ones, which are given by their indices. Tells whether any line was added."""
+        """Adds lines next to the ``used`` lines, which are given by their indices. Tells whether any line was added."""
         lowest = [math.inf, *self.log_slopes]
         around = [-math.inf, *self._nodes, math.inf]
         beside = set()

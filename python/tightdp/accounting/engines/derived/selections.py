@@ -16,8 +16,8 @@ from . import groups
 from .inner_run import KnownRun
 
 _CELLS = 16
-"""Number of cells into which the range of a test's type I error is divided. In each cell a line bounds the test's delta
-after selecting from below."""
+"""Number of cells into which the range of a test's type I error is divided. In each cell, a line is a lower bound of
+the test's delta after the selection."""
 _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
 _LARGEST = 1e300
@@ -33,8 +33,8 @@ _FARTHEST = 1.0
 """Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
 the gain of selecting."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
-"""Fractions of a test's threshold. The upper bounds of delta there limit the probability of the test's set of
-outputs."""
+"""Fractions of a test's threshold at which upper bounds of delta are computed. They limit the probability of the test's
+set of outputs."""
 
 
 def bound_delta_of_selection(
@@ -77,7 +77,7 @@ def bound_epsilon_of_selection(
         ]
     if 0 < upper < INF and not _is_selection_on_hull(runs, run, upper, delta):
         upper = min(upper, groups.bound_group_epsilon([as_one_link_of_chain(runs, run)], delta, known))
-    # The lower bound is that of a test whose set of outputs is preferred to all others.
+    # The lower bound comes from a test whose set of outputs is preferred to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
@@ -102,8 +102,10 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
 
 
 def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
-    """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of those
-    of the selection."""
+    """Returns the selection as the only link of a chain.
+
+    The bounds of this chain are the convex hull of the bounds of the selection.
+    """
     above = _build_upper_selection_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
@@ -143,7 +145,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
 
 
 def _compute_gain_of_selecting(runs: Repetitions, run: KnownRun) -> float:
-    """Returns an upper bound of the gain of selecting, by which its loss may exceed that of one run."""
+    """Returns an upper bound of the gain, by which the loss of the selection may exceed the loss of one run."""
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
@@ -176,7 +178,7 @@ def _bound_selected_delta(runs: Repetitions, run: KnownRun, gain: float, epsilon
 
 
 def _bound_delta_of_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
-    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all others.
+    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has
     r - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output

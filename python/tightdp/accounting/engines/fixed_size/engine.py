@@ -44,8 +44,8 @@ LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
 CURVES = 32
 """Largest number of cached curves, which take 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
-"""Fractions of the smallest delta that a curve serves. All steps together may have the fraction ``_NOTHING`` of mass
-outside the grid. The grid of the lower bound ends where delta is the fraction ``_LEAST``."""
+"""Fractions of the smallest delta that a curve serves. All steps together may have at most ``_NOTHING`` times this
+delta as mass outside the grid. The grid of the lower bound ends where delta falls to ``_LEAST`` times this delta."""
 _FURTHEST = 600.0
 """Largest loss on a grid, whose exponential must be a double."""
 _ROUGH = 1e-3, 1 << 16
@@ -55,7 +55,7 @@ _ROUGH = 1e-3, 1 << 16
 class FixedSizeCurve(NamedTuple):
     """Upper and lower bounds of delta, and the work that they took.
 
-    ``above`` has the upper bounds at multiples of ``above_spacing``, and ``below`` the lower ones at multiples of
+    ``above`` has the upper bounds at multiples of ``above_spacing``, and ``below`` the lower bounds at multiples of
     ``below_spacing``. An array is empty if nothing is known.
     """
 
@@ -107,7 +107,10 @@ def _build_fixed_size_bound(low: float, high: float) -> Bound:
 
 
 def _choose_fixed_size_level(delta: float) -> int:
-    """Returns the power of ten that the grids are made for, so that one serves deltas up to ten times as large."""
+    """Returns the exponent of the power of ten that a curve is made for.
+
+    The curve serves deltas up to ten times as large.
+    """
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
@@ -147,7 +150,7 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # The tilt of a saddle point, unless the mass outside the grid would then exceed the curve at delta.
+    # The tilt is that of a saddle point, or smaller if the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
@@ -167,7 +170,7 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
 def _compute_lower_fixed_size_curve(
     mu: float, q: float, count: int, spacing: float, tilt: float, floor: float
 ) -> Array:
-    """Returns the curve of an adversary who removes or adds a record, and chooses anew for each block of steps."""
+    """Returns the curve of an adversary who chooses, for each block of steps, whether to remove or to add a record."""
     block = -(-count // SWITCHES)
     places, base = list_fixed_size_epsilons(BELOW, spacing), GridLaw.gaussian(mu)
     remove, add = (
@@ -178,7 +181,7 @@ def _compute_lower_fixed_size_curve(
         raise _UnknownError
     choices = [bound_fixed_size_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
     found = worst_below(np.array(choices), count // block, spacing, tilt)
-    # If the error of a value exceeds it, the value at a larger epsilon is a better lower bound.
+    # If the error of a value exceeds the value itself, the value at a larger epsilon is a better lower bound.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling
 

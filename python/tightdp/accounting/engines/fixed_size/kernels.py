@@ -1,4 +1,4 @@
-"""A pair from below, on a grid of losses (docs/theory/adaptive.md section 4)."""
+"""A distribution on a grid of losses that a pair dominates (docs/theory/adaptive.md section 4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...numerics.outward import ULP
 Array = NDArray[np.float64]
 STEP = 0.125
 """Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated too. The slope of
-the curve at the middle is between those of the two chords from there."""
+the curve at the middle is between the slopes of the two chords that meet there."""
 _ROUNDINGS = 64 * ULP
 
 
@@ -40,7 +40,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
     ahead = _bound_fixed_size_cells(right, n, h, mirrored=False)
-    # The value at a node is under the lines of both neighbouring cells, which are below the curve.
+    # The value at a node is below the lines of both neighbouring cells, and these lines are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
@@ -53,7 +53,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
 def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
 
-    Where x < 1, the bounds are those of the curve minus the trivial curve 1 - x.
+    For x < 1 they are bounds of the curve minus the trivial curve 1 - x.
     """
     at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
@@ -72,8 +72,8 @@ def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tup
 def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
     """Returns the masses of the pair whose curve is a convex hull, rounded down.
 
-    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. To all of them
-    (1 - x)_+ is added first.
+    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. The term (1 - x)_+ is
+    first added to all of these values.
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 

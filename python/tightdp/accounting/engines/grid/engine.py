@@ -3,7 +3,8 @@
 Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
 tilted towards the requested point of the curve, and composed by fast Fourier transforms. Many steps are composed in
 several rounds of ever coarser grids. Every error is bounded. The grid is refined until the bound has the requested
-width, or until it has as many points as ``max_bytes`` and a limit on time allow. In that case the bound is wider.
+width, or until it has as many points as ``max_bytes`` and a limit on time allow. In the second case the bound is wider
+than requested.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
 BYTES_PER_POINT = 256
-"""Bytes of memory per grid point, for masses, weights, spectra and curves of both sides and tables of the transform."""
+"""Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
+transform."""
 MOST_POINTS = 1 << 20
 """Number of points of the largest grid. All grids that are tried for it have five times as many points together, which
 take half a second."""
@@ -40,7 +42,7 @@ class Grid:
     name = "grid"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        """Returns the reason for the first mechanism without a loss distribution, or for too many steps."""
+        """Returns the reason for the refusal: a mechanism without a loss distribution, or too many steps."""
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
@@ -92,7 +94,7 @@ def _list_grid_distributions(parts: Parts, direction: Direction) -> list[tuple[g
 def _limit_work(parts: Parts) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many deviations may need more points than any grid has, and only the attempt shows it.
+    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do.
     """
     return Budget(_MIXTURE_UNITS) if has_mechanism_of_type(parts, MixtureOfGaussians) else nullcontext()
 
@@ -112,8 +114,8 @@ def _bound_by_grids(
 ) -> Bound:
     """Returns the bound from composing all parts once, if all their distributions are exact.
 
-    Otherwise the upper end comes from the dominating distributions. The lower end is the largest one of the dominated
-    distributions, each composed by itself.
+    Otherwise the upper end comes from the dominating distributions. The lower end is the largest lower end of the
+    dominated distributions, each composed by itself.
     """
     pairs = _list_grid_distributions(parts, direction)
     if not pairs:

@@ -84,7 +84,7 @@ def explain_missing_grid_distribution(mechanism: m.Mechanism, direction: Directi
 def _explain_missing_grid_sample(mechanism: m.Mechanism) -> str | None:
     """Returns the reason why a sample or a mixture has no loss distribution here; None if it has one.
 
-    The answer holds for removing, adding, replacing and zeroing a record.
+    The reason is the same for removing, adding, replacing and zeroing a record.
     """
     match mechanism:
         case m.MixtureOfGaussians(sigma, sensitivities):
@@ -192,7 +192,7 @@ def _prepare_unsampled_for_grid(mechanism: m.Mechanism, direction: Direction) ->
 def _prepare_tiny_noise_for_grid() -> BoundingDistributions:
     """Returns the distributions of discrete noise with a scale below ``GRID_LEAST_SCALE``.
 
-    Its losses exceed 1e200, except with a probability of e^-1e199.
+    The losses of such noise exceed 1e200, except with a probability of e^-1e199.
     """
     return BoundingDistributions(
         _prepare_atoms_for_grid([], [], [], infinity=1.0, minus_infinity=1.0),
@@ -236,8 +236,7 @@ def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDist
 
 
 def _is_moderate(sigma: float, sensitivity: int) -> bool:
-    """Tells whether discrete Gaussian noise has few enough values around three means, and losses that are no doubles'
-    largest."""
+    """Tells whether discrete Gaussian noise has few enough values around three means, and no losses near overflow."""
     values = 6 * GRID_KEPT_DEVIATIONS * sigma
     return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
 
@@ -306,7 +305,7 @@ def _prepare_truncated_sample_for_grid(
 ) -> BoundingDistributions:
     """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
 
-    They are those of an adversary who is told whether the sample was cut.
+    The distributions are valid for an adversary who is told whether the sample was cut.
     """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
     cut, within, drawn = compute_sample_truncation(q, mechanism.batch_size, mechanism.dataset_size)

@@ -10,7 +10,8 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of draws is left out. The left-out probability counts as revealing everything."""
+"""Probability below which a number of draws of the record is left out. The left-out probability counts as revealing
+everything."""
 
 Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
@@ -30,7 +31,7 @@ def measure_error_of_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest one.
+    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest probability.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
@@ -80,8 +81,8 @@ def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[
 
 
 _MOST_DRAWS = 4000
-"""Largest distance from the mode of a number of draws that is kept. It is about forty standard deviations if the record
-is drawn ten thousand times on average."""
+"""Numbers of draws that are farther from the mode than this are left out. The distance is about forty standard
+deviations if the record is drawn ten thousand times on average."""
 
 
 def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:

@@ -27,7 +27,8 @@ _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
 """Largest number of participation counts with a term of their own. So many terms take a tenth of a second."""
 _UNSEEN = 1e-290
-"""Bound on the error of products of masses that underflow, and on the mass of numbers outside the span."""
+"""Bound on the error of products of masses that underflow, and on the mass of the participation counts outside the
+span."""
 _ALL = 1 - 2.0**-50
 """Value of a curve that counts as 1."""
 _BLOCK = 128
@@ -72,7 +73,8 @@ def list_likely_participations(count: int, q: float) -> Participations:
     with localcontext(CONTEXT):
         anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
-    # A ratio has five roundings with that of odds, and its product with the mass before has one.
+    # A ratio of neighbouring masses has five roundings, including that of the odds. Its product with the mass before
+    # adds one more.
     error = 4 * ULP * (np.abs(np.arange(first, last + 1) - mode) + 1.0)
     sums = 2 * len(shape) * ULP
     low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
@@ -246,7 +248,7 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # Distances of the means of N(1) and N(0) from the point where both parts of the mixture are equal.
+    # Distances of the means of N(1) and N(0) from the point where the two parts of the mixture are equal.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -283,8 +285,8 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
     """Returns the upper bound for a record that is replaced in a Poisson sample.
 
-    Both records have the same probability of being in none of the steps. So delta is at most that of removal at an
-    epsilon that is smaller, and may be below 0.
+    Both records have the same probability of being in none of the steps. So delta is at most the delta of removal at a
+    smaller epsilon, which may be negative.
     """
     never = _log_probability_of_no_participation(k).lo
 
@@ -341,8 +343,8 @@ def find_participation_epsilon_below(curve: Curve, delta: float, start: float) -
 
 
 _SEARCHED = 1e-12, 1e300, 1e-10
-"""Smallest and largest epsilon, and the distance from the boundary at which the search ends. The distance is one of
-log delta or of log epsilon."""
+"""Smallest and largest epsilon, and the distance from the boundary at which the search ends. The distance is measured
+in log delta or in log epsilon."""
 
 
 def _compare_participation_delta(value: float, delta: float) -> float:

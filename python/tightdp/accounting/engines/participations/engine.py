@@ -26,15 +26,15 @@ from .curves import (
 )
 
 MOST_SIGMA = 0.1
-"""Largest noise multiplier. Other engines serve larger ones better."""
+"""Largest noise multiplier. Other engines serve larger noise multipliers better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Largest count * q * sigma^2. Above it, the curves of many numbers of participations overlap, and each of them takes
-time."""
+"""Largest count * q * sigma^2. Above it, the curves of many participation counts overlap, and each of these curves
+takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""Noise multiplier up to which a larger count * q * sigma^2 is served for a record that is removed or added, because
-the mixture is not needed, whose terms take long. Up to this noise multiplier one number may also stand for all numbers
-of participations, if these are more than ``MOST_SPAN``."""
+"""Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
+record that is removed or added. The mixture of curves, whose terms take long, is not needed there. Up to this noise
+multiplier, one number may also stand for all participation counts if there are more than ``MOST_SPAN`` of them."""
 
 
 class CurveBounds(NamedTuple):

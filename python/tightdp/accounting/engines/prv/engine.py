@@ -18,7 +18,8 @@ from ...numerics.outward import Range, log1p
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
-"""Largest count of a mechanism. It is exact as a float. Such a composition would need more memory than is allowed."""
+"""Largest count of a mechanism. A count up to this one is exact as a float, and a composition of so many steps would
+need more memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
 """Smallest and largest noise multiplier that are served. Their squares, the inverses of these and the losses are far
@@ -91,7 +92,7 @@ _Found = tuple[float, float, float, float, float]
 
 
 def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
-    """Returns the upper end for parameters that were rounded up, and the lower one for those rounded down."""
+    """Returns the upper end for parameters that were rounded up, and the lower end for parameters rounded down."""
     found = ask(True)
     if _list_prv_runs(parts, direction, True) == _list_prv_runs(parts, direction, False):
         return found

@@ -15,7 +15,8 @@ _CHUNK = 32
 """Number of terms that are added in any order. Longer sums have several levels of such additions, which are counted to
 bound the error."""
 _LEAST = 2.0**-480
-"""Smallest size of a power that is kept. Products of smaller ones would underflow (docs/theory/fft.md, Theorem 4)."""
+"""Smallest size of a power that is kept. Products of smaller numbers would underflow (docs/theory/fft.md, Theorem
+4)."""
 BYTES_A_POINT = 128.0
 """Bytes of a device's memory for each grid point. They hold the masses, two spectra with their products and masks, and
 the work space of the transform."""
@@ -43,8 +44,8 @@ def compose_prv_by_transforms(
 ) -> tuple[Any, list[Sums], float, float]:
     """Returns the same results as the core's ``compose``.
 
-    They are n masses of the composed loss, sums over each loss's cells, the transform's kappa, and the relative error
-    of each mass.
+    The results are n masses of the composed loss, sums over each loss's cells, the transform's kappa, and the relative
+    error of each mass.
     """
     xp = backend.xp
     kappa = check_prv_transform_rounding(backend, n)
@@ -57,8 +58,8 @@ def compose_prv_by_transforms(
         spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # Errors in units u of rounding: the cells have an error of 4, the division of 1, that of the core of 3, and each
-    # addition of 1.
+    # The relative error of a mass in units of u, the unit roundoff: 4 for its cells, 1 for the division, 3 as in the
+    # compiled core, and 1 for each addition.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
@@ -93,8 +94,8 @@ def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
 
     The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
     distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f). Here both are computed with errors
-    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine
-    is that of the half angle, and the second one that of the whole angle.
+    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is
+    taken of half the angle, and the second sine of the whole angle.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)
@@ -111,7 +112,7 @@ def _sum_prv_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     """Returns the sums of mass, mass * index and mass * |index|, and the number of roundings that affect a term."""
     index = xp.arange(cells.size, dtype=xp.float64) + float(first)
     rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
-    roundings = 2  # of the product, and the last one of fsum
+    roundings = 2  # one for the product, and one at the end of fsum
     while rows.shape[1] > 16 * _CHUNK:
         missing = -rows.shape[1] % _CHUNK
         if missing:

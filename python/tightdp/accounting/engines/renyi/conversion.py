@@ -80,7 +80,7 @@ def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, 
 
 
 def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum of ``value`` over c, which is near ``start``, from few evaluations. One may take a second.
+    """Returns the minimum of ``value``, attained near ``start``, from few evaluations, as one may take a second.
 
     ``value`` may be infinite at ``start``.
     """

@@ -118,8 +118,8 @@ def _is_moment_quick(mechanism: m.Mechanism) -> bool:
 
 
 _UNITS, _UNITS_SAMPLED = 10**5, 10**6
-"""Work units for one moment. That of a Gaussian, sampled or not, takes a tenth of a millisecond. That of other noise on
-a sample takes up to two milliseconds, but about half of these moments are cached."""
+"""Work units for one moment. The moment of a Gaussian, sampled or not, takes a tenth of a millisecond. The moment of
+other noise on a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
 """Work units that a question may spend beyond its budget on the first order, so that it has an upper end."""
 
@@ -168,7 +168,7 @@ def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, flo
     match mechanism:
         case m.ApproximateDP():
             return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
-        case ReplacedClass(e, delta, _) if delta > 0:  # a pair of 2e-DP, or with this probability everything
+        case ReplacedClass(e, delta, _) if delta > 0:  # 2e-DP, except that with some probability everything is revealed
             found = bracket_replaced_losses(ReplacedClass(e, delta))[1]
             rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
             return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)

@@ -27,9 +27,10 @@ from .two_sided_moments import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_DRAWS = 20_000
-"""Largest number of terms of a sum, which take half a millisecond."""
+"""Largest number of terms of a sum. So many take half a millisecond."""
 _LEAST = 1e-3
-"""Smallest noise multiplier for which sampling is taken into account. With less noise it does not reduce moments."""
+"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling does not reduce
+moments."""
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +98,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
-    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and that of (Q, P) at power -c - 1."""
+    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and K(c) of (Q, P) at power -c - 1."""
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))
@@ -112,7 +113,8 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
     The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
-    roundings. A term of the sum has a few more, including those of NumPy's expm1. The sum adds one rounding.
+    roundings. A term of the sum has a few more roundings, including the error of NumPy's expm1. The sum adds one
+    rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -149,7 +151,7 @@ def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
 
 
 def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
-    """Bounds K(c) by the mean of the moments of the Poisson sample and of the one of fixed size, by joint convexity."""
+    """Bounds K(c) by the mean of the moments of a Poisson sample and a sample of fixed size, by joint convexity."""
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
@@ -171,7 +173,7 @@ def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_moment_of_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
-    """Bounds K(c) of replacing a record in a sample, by joint convexity at most that without sampling."""
+    """Bounds K(c) of replacing a record in a sample. By joint convexity, K(c) without sampling is also a bound."""
     doubled = translate_to_replacement(inner)
     unsampled = bound_renyi_moment(doubled, c)
     if q >= 1:

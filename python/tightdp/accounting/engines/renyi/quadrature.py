@@ -112,7 +112,7 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
 
 
 MOST_NODES = 20_000
-"""Largest number of nodes, which take half a millisecond, as for the moments of a removal."""
+"""Largest number of nodes. So many take half a millisecond. The moments of a removal have the same limit."""
 
 
 def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> float:

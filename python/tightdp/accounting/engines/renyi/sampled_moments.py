@@ -18,8 +18,8 @@ from ...numerics.outward import INF, ULP, Range, widen_down, widen_up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Largest number of terms of a sum or of nodes of a quadrature, which take half a millisecond. A moment that needs more
-counts as infinite."""
+"""Largest number of terms of a sum or of nodes of a quadrature. So many take half a millisecond. A moment that needs
+more of them counts as infinite."""
 _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller one would be subnormal, and the
 moments without sampling are used for it."""
@@ -84,12 +84,12 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
     top = float(logs.max())
     if top == -INF:
         return Range(0.0)
-    if not top < INF:  # a finite moment and the logarithms beside it add up to more than doubles hold
+    if not top < INF:  # a finite moment and the other logarithms add up to more than the largest double
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm has roundings of two kinds: those of the cumulative sum, whose partial sums are at most ``chosen``,
-    # and those of other products and sums, whose results are at most ``size``.
+    # Each logarithm has roundings of two kinds: roundings of the cumulative sum, whose partial sums are at most
+    # ``chosen``, and roundings of other products and sums, whose results are at most ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP

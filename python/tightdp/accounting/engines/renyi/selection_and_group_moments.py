@@ -33,7 +33,7 @@ def bound_moment_of_derived(mechanism: Derived, c: float, of: Moment) -> float:
     runs = build_repetitions(mechanism)
     if not runs.poisson:
         return (log(runs.mean) + Range(c) * _compute_run_gain_by_moments(mechanism, of) + once).hi
-    # The moment is the sum of e^-mean, the probability of no run, and of the moment if there are runs.
+    # The moment is e^-mean, the probability of no run, plus the moment if there are runs.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
     lead = Range(c) * runs.mean * _bound_run_delta_by_moments(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
@@ -66,7 +66,7 @@ def _compute_run_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> floa
 
 
 def _scale_moment_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
-    """Returns a mechanism whose moments are at least those of ``size`` records of ``mechanism``, or None."""
+    """Returns a mechanism whose moments are at least the moments of ``size`` records of ``mechanism``, or None."""
     k = Range(float(size))
     match mechanism:
         case m.PureDP():

@@ -27,7 +27,7 @@ _LEAST = 1e-3
 
 
 def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
-    """Returns K(c), which is the same in both directions; [0, infinity] if it has no formula."""
+    """Returns K(c), which is the same in both directions; [0, infinity] if there is no formula for it."""
     match mechanism:
         case m.Gaussian(sigma):
             return Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))
@@ -71,7 +71,7 @@ def _bound_attained_moment_of_step(mechanism: m.Mechanism, direction: Direction,
             return compute_binary_moment(Range(eta) * 0.5, c).lo
         case m.DiscreteLaplace(scale, 1):
             return compute_binary_moment(1 / Range(scale), c).lo
-        case m.DiscreteGaussian(sigma, sensitivity):  # exact at c where c s is an integer; K/c grows
+        case m.DiscreteGaussian(sigma, sensitivity):  # exact if c * sensitivity is an integer; K(c)/c grows with c
             at = math.floor(min(c * sensitivity, 2.0**52)) / Range(sensitivity)
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (at + 1) * (ratio * ratio) * 0.5).lo if at.lo > 0 else 0.0
@@ -91,7 +91,7 @@ def _bound_attained_moment_of_sample(inner: m.Mechanism, q: float, c: float) -> 
     sigma = inner.noise_multiplier if isinstance(inner, m.Gaussian) else 0.0
     if sigma > _LEAST and quadrature.count_quadrature_nodes(sigma, c) <= quadrature.MOST_NODES:
         return quadrature.bound_moment_by_quadrature(sigma, q, c).lo
-    order = math.floor(c) + 1  # K/c grows
+    order = math.floor(c) + 1  # K(c)/c grows with c
     if not 2 <= order <= _MOST_ORDER:
         return 0.0
     known = np.array([_bound_attained_moment_of_step(inner, "remove", j - 1.0) for j in range(2, order + 1)])

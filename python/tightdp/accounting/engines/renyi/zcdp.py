@@ -23,7 +23,7 @@ _ORDERS = 160
 _SHARES = 7
 """Number of values of r that are tried together."""
 _SPREADS = 0.5, 0.08
-"""Largest distance of log r from that of the best r so far, in the first and in the second round."""
+"""Largest distance of log r from log r of the best member so far, in the first and in the second round."""
 _BISECTIONS = 20
 _MARGIN = 1e-13
 """Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
@@ -83,7 +83,8 @@ def _find_best_zcdp_member(
 
 def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
     """Returns the largest ln(r/s) that was tried for which Ber(r), Ber(s) is certified to be a member."""
-    # D_a >= ln(r/s) + ln(r)/(a - 1), least at a = 1 + (-ln r / rho)^(1/2).
+    # D_a >= ln(r/s) + ln(r)/(a - 1). So ln(r/s) <= xi + a rho - ln(r)/(a - 1) for a member and every a > 1. This bound
+    # is smallest at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
     # D(Q || P) hardly ever matters: the search takes it into account only if the first result fails the check.
     for both in (False, True):
@@ -116,7 +117,8 @@ def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) 
         c = last * (np.arange(1, _ORDERS + 1) / _ORDERS) ** 2
         one = (c + 1) * p[:, None] - c * q[:, None]
         other = (c + 1) * not_p[:, None] - c * not_q[:, None]
-        # The relative error of each term of the sum of exponentials is that of the two products in its exponent.
+        # The relative error of each term of the sum of exponentials comes from the two products in the exponent of the
+        # term.
         size_one = (c + 1) * np.abs(p)[:, None] + c * np.abs(q)[:, None]
         size_other = (c + 1) * np.abs(not_p)[:, None] + c * np.abs(not_q)[:, None]
         k = np.logaddexp(one, other)
@@ -125,7 +127,7 @@ def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) 
         before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
         spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         second = k <= spare
-        # The left end takes the width of this cell, which is wider than that of the cell before.
+        # The left end is checked with the width of this cell, which is wider than the cell before.
         at_left = np.concatenate((np.zeros_like(last), k[:, :-1]), axis=1)
         left = at_left <= before * (xi + (before + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         first = k <= c * (xi + (1 + before) * rho) * (1 - _MARGIN)
