@@ -102,7 +102,7 @@ class Candidates:
         return self._norms
 
     def make_norm_noise_source(self, number: int) -> RandomSource:
-        """Returns the source of the noise for released sum of norms ``number``."""
+        """Returns the source of the noise for the released sum of norms with this number."""
         return self._key.make_source_at(NORM_STREAMS + number)
 
 

@@ -154,7 +154,7 @@ def _is_repeated(one: Gradient, other: Gradient) -> bool:
 
 
 def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
-    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer one.
+    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer gradient.
 
     The result is 0 if the distance is within the rounding error for some record, or if no gradients can be compared.
     """
