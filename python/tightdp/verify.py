@@ -1525,8 +1525,8 @@ def _build_draws(m: dict[str, Any], k: int) -> Row:
     mu = 1 / m["mechanism"]["noise_multiplier"]
     shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
     faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
-    # With the probability ``lost`` everything is revealed, for the upper end, or the record is not drawn at all, for the
-    # lower end.
+    # The upper end assumes that everything is revealed with the probability ``lost``. The lower end assumes that the
+    # record is not drawn at all in this case.
     lost = sum((shares[j] for j in faint), Fraction(0))
     kept = {j: share for j, share in enumerate(shares) if j not in faint}
 
