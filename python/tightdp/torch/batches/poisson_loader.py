@@ -288,7 +288,7 @@ class RunLoader(PoissonLoader):
             yield from super()._read_parts(pieces)
 
     def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
-        """Reads some records, each collated to a batch of one, with the coins of draw ``number``."""
+        """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
         reader = RecordReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_generators():
             return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]

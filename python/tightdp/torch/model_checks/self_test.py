@@ -34,7 +34,7 @@ KEEPS_NOTHING = "model and loss_fn must keep nothing from one record to the next
 Gradient = list[Any]
 """Gradient of one record, as a tensor for each parameter."""
 Pass = Callable[[Any], Gradient]
-"""Function that returns the gradient for a batch of one record, with the same coins in each call."""
+"""Function that returns the gradient for a batch of one record, with the same coins (seeds) in each call."""
 PlainPass = Callable[..., tuple[Gradient, float]]
 """Function that returns a record's gradient by plain back-propagation, and the gradient's relative rounding error. The
 arguments are the record and the number of a seed, by default 0."""
