@@ -313,7 +313,7 @@ class Joined(Symmetric):
 
 @dataclass(frozen=True)
 class Told(Pair):
-    """A random choice between two pairs, of which the adversary is told.
+    """A random choice between two pairs. The adversary is told which pair was chosen.
 
     The second pair is chosen with a probability between ``low`` and ``high``.
     """
@@ -533,7 +533,10 @@ class NormalMixtures(Pair):
         return (low + high) / 2
 
     def find_output_range(self, y: arb) -> tuple[arb, arb]:
-        """Returns two outputs between which the loss passes ``y``. An end that is not proved is that of the range."""
+        """Returns two outputs between which the loss passes ``y``.
+
+        An end that cannot be proved is -FARTHEST or FARTHEST.
+        """
         evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
         for _ in range(3):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
             ahead, behind, slope = evaluate_logs(near)
@@ -780,7 +783,7 @@ def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[ar
 
 
 def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
-    """Returns delta of a composition of pairs with finitely many losses and at most one ``rest`` (section 2)."""
+    """Returns delta of pairs with finitely many losses, composed with ``rest`` if it is not None (section 2)."""
     outcomes, kept, infinite = [(arb(0), arb(1))], arb(1), False
     for pair, count in finite.items():
         found = pair.build_table()
@@ -971,7 +974,7 @@ class SampledGaussians(NamedTuple):
 
 
 def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
-    """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples and remove a record."""
+    """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
         if not (
@@ -1000,7 +1003,7 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
         raise Unverified("no few inclusions of a removed record")
 
     def sum_single_steps() -> arb:
-        """Returns d_1, the sum over steps of the part of delta that comes from this step alone."""
+        """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
         total, above = arb(0), (epsilon + lost).expm1()
         for each in steps:
             odds = each.q / (1 - each.q)
@@ -1476,7 +1479,10 @@ def _build_concentrated(m: dict[str, Any], k: int) -> Row:
 
 
 def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of discrete Gaussian noise on vectors. Differences with one large entry or many ones occur."""
+    """Returns the row of discrete Gaussian noise on vectors.
+
+    The lower ends come from a difference with a single large entry, and from one with many entries of 1.
+    """
     longest, whole = m["sensitivity"], math.floor(m["sensitivity"])
     lower: list[list[tuple[Pair, int]]] = [[]]
     if whole:
@@ -1548,7 +1554,7 @@ def _build_draws(m: dict[str, Any], k: int) -> Row:
 def _build_allocation(m: dict[str, Any], k: int) -> Row:
     """Returns the row of a record that takes part in some steps drawn at random.
 
-    The pair is exact for a mechanism with finitely many losses. Otherwise all selected steps are composed.
+    The pair is exact for a mechanism with finitely many losses. Otherwise the upper end composes all selected steps.
     """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
     base = build_row(inner, 1)
@@ -1688,7 +1694,10 @@ def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
 
 
 def _join_samples(base: Row, member: Row, q: Fraction) -> Row:
-    """Returns the row with the ``Joined`` curve, and the pairs, in both orders, that equal other records attain."""
+    """Returns the row of the ``Joined`` curve.
+
+    The attained pairs are those of data sets whose other records are all alike, in both orders.
+    """
     attained = _map_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
     return Row(_map_row(base, lambda pair: Joined(pair, q)).upper, lower)
