@@ -30,7 +30,7 @@ RELATIONS = "add_or_remove", "add", "remove", "replace", "replace_special"
 MOST_BYTES, MOST_COUNT = 20_000, 2**53
 LN2 = math.log(2.0)
 FARTHEST = 2.0**14
-"""Largest output that is looked at, in standard deviations of the noise."""
+"""Largest absolute value of an output that is examined, in standard deviations of the noise."""
 
 
 class Unverified(ValueError):
@@ -38,7 +38,8 @@ class Unverified(ValueError):
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
-# P is the output's distribution with the record and Q without it, and Y = log dP/dQ. Sections are those of the proof.
+# P is the output's distribution with the record, and Q that without the record. The loss Y is log dP/dQ. Numbers of
+# sections refer to docs/theory/certificates.md.
 
 
 def to_ball(x: Any) -> arb:
@@ -69,7 +70,7 @@ class Pair:
         return Reversed(self)
 
     def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        """Returns E[e^{zY}; Y finite] under P at z = c + ihk, k < n."""
+        """Returns E[e^{zY}; Y finite] under P at the ``n`` points z = c + ihk, k = 0, ..., n - 1."""
         return [self.compute_moment(acb(c, arb(h) * k)) for k in range(n)]
 
     def compute_moment(self, z: acb) -> acb:
@@ -166,7 +167,7 @@ class Laplacian(Symmetric):
 
 @dataclass(frozen=True)
 class Envelope(Symmetric):
-    """The largest curve of a mechanism whose losses lie in an interval of length ``eta``."""
+    """The pointwise largest curve of all mechanisms whose losses lie in an interval of length ``eta``."""
 
     eta: Fraction
 
@@ -293,7 +294,7 @@ class Sampled(Pair):
 
 @dataclass(frozen=True)
 class Joined(Symmetric):
-    """The symmetric curve that is that of ((1-q) Q + q P, Q) at epsilon >= 0, for a symmetric pair (P, Q)."""
+    """The symmetric curve that equals the curve of ((1-q) Q + q P, Q) at epsilon >= 0, for a symmetric pair (P, Q)."""
 
     pair: Pair
     q: Fraction
@@ -312,7 +313,10 @@ class Joined(Symmetric):
 
 @dataclass(frozen=True)
 class Told(Pair):
-    """One of two pairs, chosen at random and told; the second with a probability between ``low`` and ``high``."""
+    """A random choice between two pairs. The adversary is told which pair was chosen.
+
+    The second pair is chosen with a probability between ``low`` and ``high``.
+    """
 
     one: Pair
     other: Pair
@@ -320,7 +324,7 @@ class Told(Pair):
     high: Fraction
 
     def compute_mean(self, first: arb, second: arb) -> arb:
-        """Returns the mean of two numbers."""
+        """Returns the mean of two numbers, weighted by the probabilities of the two pairs."""
         share = to_ball(self.low).union(to_ball(self.high))
         return (1 - share) * first + share * second
 
@@ -341,7 +345,7 @@ class Told(Pair):
 
 @dataclass(frozen=True)
 class EitherOrder(Symmetric):
-    """The larger one of the curves of (P, Q) and of (Q, P)."""
+    """The pointwise maximum of the curves of (P, Q) and of (Q, P)."""
 
     pair: Pair
 
@@ -362,9 +366,10 @@ class EitherOrder(Symmetric):
 
 @dataclass(frozen=True)
 class RecordChain(Pair):
-    """A group of ``size`` records. ``parts`` are the pairs and counts of what one record of it is exposed to.
+    """A group of ``size`` records. ``parts`` has the pairs of a single record of the group, with their counts.
 
-    Only an upper bound of its curve is known: the data sets between the two neighbours are a chain.
+    Only an upper bound of the group's curve is known. It follows from a chain of data sets from one neighbour to the
+    other, in which each data set differs from the next by one record.
     """
 
     parts: tuple[tuple[Pair, int], ...]
@@ -374,11 +379,15 @@ class RecordChain(Pair):
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_curve(self, epsilon: Fraction, points: int) -> arb:
-        """Returns an upper bound of delta: the links' lines make one line, and two lines have means (section 7)."""
+        """Returns an upper bound of delta at ``epsilon`` (section 7).
+
+        A link is a step of the chain, with an epsilon e of its own. Its bound P(A) <= e^e Q(A) + delta is a line in
+        Q(A). The lines of all links together make one line, and a weighted mean of two such lines is a bound too.
+        """
         known: dict[Fraction, arb] = {}
 
         def bound_link(e: Fraction) -> arb:
-            """Returns an upper bound of delta of one record. Each is computed only once."""
+            """Returns an upper bound of one link's delta at ``e``. The bound at each ``e`` is computed only once."""
             if e not in known:
                 found = next(bound_delta(merge_parts(list(self.parts)), e, 1e-9, True, points), None)
                 known[e] = arb(1) if found is None else arb(found[1].upper())
@@ -386,13 +395,17 @@ class RecordChain(Pair):
             return known[e]
 
         def add_lines(links: list[Fraction]) -> arb:
-            """Returns the height of the line that the links make; its slope is e to the sum of the links."""
+            """Returns the height at Q(A) = 0 of the line that the links with these epsilons make.
+
+            The slope of the line is e to the power of the sum of the epsilons.
+            """
             total = arb(0)
             for e in links:
                 total = bound_link(e) + to_ball(e).exp() * total
             return total
 
-        # Choices only: the best links on a grid, for all sums; two sums around epsilon; then one chain, improved.
+        # Any epsilons of the links give a valid bound, so the search below need not be exact. It finds, for each sum of
+        # epsilons, the best ones on a grid, then the best two sums around ``epsilon``, and then improves one chain.
         ctx.prec, at = 128, float(epsilon)
         tops = [(pair.find_extreme_losses()[1], count) for pair, count in self.parts]
         top = sum(float(high) * count for high, count in tops if high is not None)
@@ -483,7 +496,10 @@ class NormalMixtures(Pair):
         return low, to_ball(p_high / q_high).log() if a_high == b_high else None
 
     def build_logs(self) -> Callable[[arb], tuple[arb, arb, arb]]:
-        """Returns a function of u: log dP/dN(0), log dQ/dN(0), and the derivative of their difference."""
+        """Returns a function of the output u, for N = N(0, 1).
+
+        The function computes log dP/dN, log dQ/dN and the derivative of their difference.
+        """
         sides = [
             [(to_ball(a), to_ball(p).log() - to_ball(a) ** 2 / 2) for a, p in side]
             for side in (self.ahead, self.behind)
@@ -500,7 +516,7 @@ class NormalMixtures(Pair):
         return evaluate_logs
 
     def estimate_output(self, y: float) -> float:
-        """Returns about the output whose loss is ``y`` (nothing is proved here)."""
+        """Returns an estimate of the output whose loss is ``y``. Nothing is proved here."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
 
         def evaluate_loss(u: float) -> float:
@@ -517,9 +533,12 @@ class NormalMixtures(Pair):
         return (low + high) / 2
 
     def find_output_range(self, y: arb) -> tuple[arb, arb]:
-        """Returns two outputs between which the loss passes ``y``; the ends of the range where it may not."""
+        """Returns two outputs between which the loss passes ``y``.
+
+        An end that cannot be proved is -FARTHEST or FARTHEST.
+        """
         evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
-        for _ in range(3):  # Newton's steps guess where it is; the signs of the loss at both ends prove it
+        for _ in range(3):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
             ahead, behind, slope = evaluate_logs(near)
             near = (near - (ahead - behind - y) / slope).mid()
         low, high = arb(-FARTHEST), arb(FARTHEST)
@@ -536,7 +555,7 @@ class NormalMixtures(Pair):
         return low, high
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
-        """Returns probabilities of u > v, where v encloses the output whose loss is ``y``."""
+        """Returns the probabilities under P and Q of an output above v, where v is the output whose loss is ``y``."""
         low, high = self.find_output_range(y)
         ends = []
         for side in (self.ahead, self.behind):
@@ -572,7 +591,8 @@ class NormalMixtures(Pair):
                 nodes.append((weight, ahead - behind))
             else:
                 lost += weight
-        # Errors: nodes beyond the last ones, nodes left out, and the rule itself, for |s| <= hn.
+        # Errors of the nodes beyond the last ones, of the nodes left out and of the rule itself, for z = c + is with
+        # |s| <= hn.
         for kappa, count in ((left, first), (right, last)):
             k = arb(kappa) * (1 + arb(2) ** -40)
             if not arb(count) * step > k:
@@ -684,7 +704,7 @@ def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
 
 def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
     """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
-    if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), delta' of the reverse
+    if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
         back = merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
         for least, most, how in bound_delta(back, -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
@@ -763,7 +783,7 @@ def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[ar
 
 
 def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
-    """Returns delta of finitely many losses beside at most one output of another pair (section 2)."""
+    """Returns delta of pairs with finitely many losses, composed with ``rest`` if it is not None (section 2)."""
     outcomes, kept, infinite = [(arb(0), arb(1))], arb(1), False
     for pair, count in finite.items():
         found = pair.build_table()
@@ -803,7 +823,7 @@ def bound_by_moment(run: Run, epsilon: arb) -> arb:
     """Returns Chernoff's bound of delta, by one moment (section 3)."""
 
     def evaluate_bound(c: float) -> arb:
-        """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}."""
+        """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}, where M(c) is the moment E e^{cY}."""
         total = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log() - c * epsilon
         for pair, count in run.items():
             total += count * pair.compute_moments(c, 0.0, 1, ctx.prec)[0].real.log()
@@ -811,7 +831,7 @@ def bound_by_moment(run: Run, epsilon: arb) -> arb:
 
     ctx.prec = 100
     low, high = math.log(1e-4), math.log(1e4)
-    while high - low > 1e-9:  # the best c, by thirds
+    while high - low > 1e-9:  # ternary search for the best c
         one, two = low + (high - low) / 3, high - (high - low) / 3
         if evaluate_bound(math.exp(one)) < evaluate_bound(math.exp(two)):
             high = two
@@ -827,7 +847,7 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     logs: dict[float, float] = {0.0: 0.0}
 
     def estimate_exponent(c: float) -> float:
-        """Returns about log(E e^{cY} e^{-c epsilon} kappa(c)): Chernoff's bound of delta."""
+        """Returns an estimate of log(E e^{cY} e^{-c epsilon} kappa(c)), the logarithm of Chernoff's bound of delta."""
         if c not in logs:
             total = arb(0)
             for pair, count in run.items():
@@ -836,7 +856,7 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
         return logs[c]
 
     low, high = math.log(1e-2), math.log(2e3)
-    while high - low > 0.02:  # the best c to a percent, by thirds
+    while high - low > 0.02:  # ternary search for the best c, to a percent
         one, two = low + (high - low) / 3, high - (high - low) / 3
         if estimate_exponent(math.exp(one)) < estimate_exponent(math.exp(two)):
             high = two
@@ -844,7 +864,7 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
             low = one
     c = math.exp((low + high) / 2)
     level = estimate_exponent(c) - 6 - bits * LN2
-    # Chernoff's bound at c f, for the aliases on either side; the period is such that both are small.
+    # Chernoff's bound at c f bounds the aliases on either side. The period is chosen so that both sides are small.
     sides = [
         min(((estimate_exponent(c * f) - level) / abs(c * f - c), f) for f in factors)
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
@@ -900,7 +920,10 @@ class SampledGaussians(NamedTuple):
     steps: int
 
     def evaluate_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
-        """Returns log B at h = e^{p + turn}: B is the density of ln(1 + e^t) per dp times e^{gamma h} (section 5)."""
+        """Returns log B at h = e^{p + turn}, where B is the density of h = ln(1 + e^t) per dp, times e^{gamma h}.
+
+        The normal variable t is that of section 5.
+        """
         h = (p + turn).exp()
         decay = (-(-h).expm1()).log(analytic=analytic)
         away = h + decay - self.find_center()
@@ -912,7 +935,7 @@ class SampledGaussians(NamedTuple):
         return (self.q / (1 - self.q)).log() - 1 / (2 * self.sigma**2)
 
     def choose_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
-        """Returns two numbers p beyond which B is below e^-need (about: nothing is proved here)."""
+        """Returns estimates of two numbers p beyond which B is below e^-``need``. Nothing is proved here."""
         sigma, center, rho = float(self.sigma.mid()), float(self.find_center().mid()), 4.0
         while True:
             x, y = rho * math.cos(theta) - center - 0.06, rho * math.sin(theta) + 0.06
@@ -922,7 +945,10 @@ class SampledGaussians(NamedTuple):
             rho *= 1.1
 
     def bound_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
-        """Returns a bound on what |B| has left of p = ``low`` and right of ``high``, as an integral or a sum."""
+        """Returns a bound on the integral of |B| left of p = ``low`` and right of p = ``high``.
+
+        It also bounds the sum over the nodes that lie there.
+        """
         rho, center, s2 = low.exp(), self.find_center(), self.sigma**2
         inner = center - rho - low
         left = (gamma * rho + s2 * ((theta + rho) ** 2 - inner**2) / 2).exp() * (1 + rho) / 2
@@ -948,7 +974,7 @@ class SampledGaussians(NamedTuple):
 
 
 def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
-    """Returns the steps of a run, or nothing if some are no Gaussians on Poisson samples of a removed record."""
+    """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
         if not (
@@ -964,10 +990,10 @@ def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
 
 
 def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta for few inclusions of a removed record, by the contour turned to rays (section 5)."""
+    """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
 
     def list_steps(precision: int) -> tuple[list[SampledGaussians], arb]:
-        """Returns the steps, and lambda, at a precision that is set from now on."""
+        """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
         ctx.prec = precision
         found = list_sampled_gaussians(run)
         return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
@@ -977,7 +1003,7 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
         raise Unverified("no few inclusions of a removed record")
 
     def sum_single_steps() -> arb:
-        """Returns d_1, by which one step alone exceeds the threshold."""
+        """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
         total, above = arb(0), (epsilon + lost).expm1()
         for each in steps:
             odds = each.q / (1 - each.q)
@@ -992,7 +1018,7 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
     def bound_logs(c: float) -> tuple[float, float]:
-        """Returns about log(e^{-lambda - cE} T/c), and log T."""
+        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T (section 5)."""
         norms = [each.bound_norm(beta, 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
         return size - float(lost.mid()) - c * energy - math.log(c), size
@@ -1042,7 +1068,10 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
 
 
 class Measure(NamedTuple):
-    """A privacy loss distribution: integers times 2^-bits at lattice points from ``start`` on, and P's at infinity."""
+    """A privacy loss distribution on a lattice. ``infinity`` is P's mass at an infinite loss.
+
+    The finite losses are at the lattice points from ``start`` on. Their masses are integers times 2^-bits.
+    """
 
     masses: fmpz_poly
     start: int
@@ -1050,7 +1079,10 @@ class Measure(NamedTuple):
 
 
 class GridPlan(NamedTuple):
-    """Plan of a composition on a lattice of spacing ``h``; masses below 2^-cut may be moved; ``high``: upwards."""
+    """Plan of a composition on a lattice of spacing ``h``. Masses below 2^-cut may be moved.
+
+    They move to larger losses if ``high`` (for an upper bound), and to smaller losses otherwise.
+    """
 
     h: arb
     bits: int
@@ -1058,7 +1090,12 @@ class GridPlan(NamedTuple):
     high: bool
 
     def trim_ends(self, found: Measure) -> Measure:
-        """Moves faint ends: up to the first point kept and to infinity, or (lower bounds) away and down to the last."""
+        """Returns the distribution without the faint masses at its two ends.
+
+        For an upper bound the masses at the low end move up to the first point that is kept, and those at the high end
+        to infinity. For a lower bound those at the low end are dropped, and those at the high end move down to the last
+        point that is kept.
+        """
         masses, least = found.masses.coeffs(), 1 << (self.bits - self.cut)
         left, below = 0, fmpz(0)
         while left < len(masses) - 1 and below + masses[left] <= least:
@@ -1108,7 +1145,7 @@ MOST_POINTS, MOST_TERMS = 2**20, 5 * 10**6
 
 
 def find_range(pair: Pair, cut: int) -> tuple[float, float]:
-    """Returns two losses beyond which P has less than 2^-cut (about: nothing is proved here)."""
+    """Returns estimates of two losses beyond which P has less than 2^-cut. Nothing is proved here."""
     infinity, faint = pair.find_infinity(), arb(2) ** -cut
     ends = []
 
@@ -1129,7 +1166,7 @@ def find_range(pair: Pair, cut: int) -> tuple[float, float]:
 
 
 def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
-    """Returns a ball whose upper or lower end bounds delta, by lattice distributions (section 6)."""
+    """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
     cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
@@ -1185,7 +1222,10 @@ def place_points(plan: GridPlan, origin: arb, ends: tuple[float, float]) -> tupl
 
 
 def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
-    """Returns a distribution that dominates: each cell's mass at its two ends, with the same masses of P and Q."""
+    """Returns a distribution that dominates the pair's own.
+
+    The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
+    """
     low, high = place_points(plan, origin, ends)
     points = [origin + plan.h * i for i in range(low, high + 1)]
     tails, whole = [pair.find_tails(x) for x in points], 1 - (-plan.h).exp()
@@ -1203,17 +1243,20 @@ def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[f
 
 
 def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
-    """Returns a distribution that is dominated: outputs are merged around each point, and moved down to it."""
+    """Returns a distribution that the pair's own dominates.
+
+    The outputs around each lattice point are merged into one, whose loss is then lowered.
+    """
     low, high = place_points(plan, origin, ends)
     centers = [origin + plan.h * i for i in range(low, high + 1)]
     cuts = [x + plan.h / 2 for x in [centers[0] - plan.h, *centers]]
     infinity, faint = pair.find_infinity(), arb(share * 1e-11 / len(centers))
     for attempt in (0, 1):
         tails = [pair.find_tails(y) for y in cuts]
-        tails[-1] = infinity, arb(0)  # what lies beyond the last cut is merged with what lies before it
+        tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         away = [(p / q).log() - x if p > faint and q > 0 else arb(0) for (p, q), x in zip(cells, centers, strict=True)]
-        if attempt == 0:  # cuts move so that cells have their losses at their points, but for the fourth order
+        if attempt == 0:  # cuts move so that the losses of cells are at their points, up to fourth order
             for i in range(1, len(cuts) - 1):
                 move = -(float(away[i - 1].mid()) + float(away[i].mid())) / 2
                 cuts[i] = (cuts[i] + min(max(move, -0.24 * float(plan.h.mid())), 0.24 * float(plan.h.mid()))).mid()
@@ -1234,7 +1277,8 @@ class Row(NamedTuple):
     upper: list[tuple[Pair, int]]
     lower: list[list[tuple[Pair, int]]]
     alone: bool = False
-    """True if each point of the first pair's curve is attained by some mechanism, though not all points by the same."""
+    """True if each point of the first pair's curve is attained by some mechanism. Different points may be attained by
+    different mechanisms."""
 
 
 def build_exact_row(pair: Pair, count: int = 1) -> Row:
@@ -1263,7 +1307,10 @@ def _build_approximate(e: Fraction, d: Fraction) -> Atoms:
 
 
 def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
-    """The worst (e, d)-DP mechanism when a record of a Poisson sample is replaced, by layers of [0, 1]."""
+    """Returns the pair of the worst (e, d)-DP mechanism when a record of a Poisson sample is replaced.
+
+    The outputs are in [0, 1], which consists of layers where the densities are constant.
+    """
 
     def compute_table() -> Table:
         """Returns the losses of the layers, with their masses."""
@@ -1271,7 +1318,9 @@ def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
         down, cut, none = 1 / up, (1 - fail) / (1 + up), arb(0)
         if not (cut > fail or cut < fail):
             raise Unverified("a class of mechanisms is at the border of two formulas")
-        if cut > fail:  # sizes of layers, with the densities of P and Q over R
+        # Sizes of layers, with the densities for either record relative to R. R is uniform, and is the distribution of
+        # the output if the sample has neither record.
+        if cut > fail:
             half, middle = [(fail, up, none), (cut - fail, up, down)], (1 - 2 * cut, down, down)
         elif 2 * d < 1:
             half, middle = [(cut, up, none), (fail - cut, down, none)], (1 - 2 * fail, down, down)
@@ -1290,7 +1339,10 @@ def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
 
 
 def _build_randomized_response(p: Fraction, buckets: int) -> Atoms:
-    """Uniform over ``buckets`` with probability ``p``, else the truth: two answers of one person are compared."""
+    """Returns the pair of an answer that is uniform over ``buckets`` with probability ``p``, and else the truth.
+
+    The pair compares two different truths of one person.
+    """
 
     def compute_table() -> Table:
         true, other = to_ball(1 - p + p / buckets), to_ball(p / buckets)
@@ -1302,7 +1354,7 @@ def _build_randomized_response(p: Fraction, buckets: int) -> Atoms:
 
 
 def _build_discrete_laplace(scale: Fraction, s: int) -> Atoms:
-    """Integer noise of probability proportional to e^{-|n|/scale}, around ``s`` and around 0."""
+    """Returns the pair of integer noise around ``s`` and around 0, with probability proportional to e^{-|n|/scale}."""
 
     def compute_table() -> Table:
         odds = (-to_ball(1 / scale)).exp()
@@ -1314,7 +1366,7 @@ def _build_discrete_laplace(scale: Fraction, s: int) -> Atoms:
 
 
 def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
-    """Integer noise of probability proportional to e^{-n^2/(2 sigma^2)}, around ``s`` and around 0."""
+    """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> Table:
         """Returns the losses at all integers that matter, with their masses."""
@@ -1322,7 +1374,7 @@ def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios fall further out
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios of weights fall further out
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
         atoms = [
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
@@ -1337,13 +1389,16 @@ MOST_ATOMS = 20_000
 
 
 def _list_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
-    """Returns by how much a record moves the mean of Gaussian noise, on a Poisson sample; None for other noise."""
+    """Returns the distances by which a record may move the mean of Gaussian noise, with their probabilities.
+
+    The record is in the Poisson sample with probability ``q``.
+    """
     if m["type"] == "Gaussian":
         drawn = {1 / m["noise_multiplier"]: q}
     else:
         shares = list(m["probabilities"])
         heaviest = max(range(len(shares)), key=lambda i: shares[i])
-        shares[heaviest] += 1 - sum(shares)  # they add up to 1 but for roundings
+        shares[heaviest] += 1 - sum(shares)  # rounded shares may not add up to 1
         drawn = {c / m["noise_multiplier"]: q * p for c, p in zip(m["sensitivities"], shares, strict=True)}
     if q < 1:
         drawn[Fraction(0)] = drawn.get(Fraction(0), Fraction(0)) + 1 - q
@@ -1364,7 +1419,7 @@ def _build_given(m: dict[str, Any], k: int) -> Row:
 
 
 def _check_given_pairs(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
-    """Raises Unverified if given losses contradict each other: no mechanism has them."""
+    """Raises Unverified if given losses contradict each other, so that no mechanism can have them."""
     ctx.prec, slack = 64, 2 * m["loss_error"]
     given = list(zip(m["losses"], m["probabilities"], strict=True))
     hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
@@ -1383,9 +1438,10 @@ def _check_given_pairs(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
 def _build_given_table(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
-    """Returns all pairs with losses within ``error`` of those that are given, and Q's other mass at most ``most``.
+    """Returns a table of balls for all pairs whose losses are within ``loss_error`` of the given ones.
 
-    It is ``most`` if this is within 2^-30 of the largest mass that the losses allow.
+    Q's mass where P has none is at most ``most``. It is exactly ``most`` if this is within 2^-30 of the largest mass
+    that the losses allow.
     """
 
     losses, masses, infinity = given
@@ -1414,7 +1470,7 @@ def _build_given_table(
 
 
 def _build_concentrated(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of zCDP: a Gaussian beside randomised response belongs to the class."""
+    """Returns the row of zCDP. The class contains the composition of a Gaussian and randomised response."""
     rho, xi = m["rho"], m["xi"]
     if not rho:
         return _build_class(xi, Fraction(0), k)
@@ -1423,7 +1479,10 @@ def _build_concentrated(m: dict[str, Any], k: int) -> Row:
 
 
 def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of discrete Gaussian noise on vectors: their largest entry, or many ones, are attained."""
+    """Returns the row of discrete Gaussian noise on vectors.
+
+    The lower ends come from a difference with a single large entry, and from one with many entries of 1.
+    """
     longest, whole = m["sensitivity"], math.floor(m["sensitivity"])
     lower: list[list[tuple[Pair, int]]] = [[]]
     if whole:
@@ -1434,12 +1493,15 @@ def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
 
 
 def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
-    """Returns the ends of a ball in [0, 1]."""
+    """Returns the two ends of a ball, confined to [0, 1]."""
     return max(to_fraction(ball.lower()), Fraction(0)), min(to_fraction(ball.upper()), Fraction(1))
 
 
 def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of a Poisson sample that is cut: whether it was cut is told, for the upper end."""
+    """Returns the row of a Poisson sample that is cut to a largest size.
+
+    For the upper end, the adversary is told whether the sample was cut.
+    """
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
     poisson = _build_poisson_sample(m, k)
     if most >= n or q == 1:
@@ -1462,14 +1524,16 @@ def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
 
 
 def _build_draws(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of draws with replacement, of which some are of the record."""
+    """Returns the row of draws with replacement, where the number of draws that hit the record is random."""
     size, n = m["sample_size"], m["dataset_size"]
     if size > 200:
         raise Unverified("the table has at most 200 draws with replacement")
     mu = 1 / m["mechanism"]["noise_multiplier"]
     shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
     faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
-    lost = sum((shares[j] for j in faint), Fraction(0))  # above they reveal everything, and below they are no draws
+    # The upper end assumes that everything is revealed with the probability ``lost``. The lower end assumes that the
+    # record is not drawn at all in this case.
+    lost = sum((shares[j] for j in faint), Fraction(0))
     kept = {j: share for j, share in enumerate(shares) if j not in faint}
 
     def list_shifts(scale: int, whole: Fraction, none: Fraction) -> Shifts:
@@ -1488,7 +1552,10 @@ def _build_draws(m: dict[str, Any], k: int) -> Row:
 
 
 def _build_allocation(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of steps that are drawn at random, for mechanisms with finitely many losses."""
+    """Returns the row of a record that takes part in some steps drawn at random.
+
+    The pair is exact for a mechanism with finitely many losses. Otherwise the upper end composes all selected steps.
+    """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
     base = build_row(inner, 1)
     if selected == steps:
@@ -1504,7 +1571,10 @@ def _build_allocation(m: dict[str, Any], k: int) -> Row:
         return plain
 
     def compute_table() -> Table:
-        """Returns the losses of all numbers of outputs of each kind, by the mean of products of ratios."""
+        """Returns the loss for each combination of the numbers of outputs of each kind.
+
+        The likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
+        """
         atoms, infinity, hidden = pair.build_table()
         kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
         outcomes = [(arb_poly([1]), arb(1), steps)]  # prod (1 + ratio t), Q's mass, outputs that are left
@@ -1585,7 +1655,7 @@ def _declares_size(m: dict[str, Any]) -> bool:
 
 
 def _build_chain(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of a group by the chain of its records. Below, it is exposed to what one record is."""
+    """Returns the row of a group by the chain of its records. The lower end is that of a single record."""
     inner = m["mechanism"]
     parts = inner["parts"] if inner["type"] == "Composition" else [(inner, 1)]
     if k == 1 and not m.get("special") and any(_declares_size(part) for part, _ in parts):
@@ -1600,7 +1670,10 @@ def _build_chain(m: dict[str, Any], k: int) -> Row:
 
 
 def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
-    """Returns the row of a sample of fixed size. A record that is replaced by nothing has the pair of any other."""
+    """Returns the row of a sample of fixed size.
+
+    The upper end for a record that is replaced by one without effect (k = 1) is that for any replacement.
+    """
     inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
         return build_row(m["mechanism"], 1)
@@ -1613,7 +1686,7 @@ def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
 
 
 def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
-    """Returns a row of changed pairs. Raises Unverified where several pairs stand for one output."""
+    """Returns a row of changed pairs. Raises Unverified if a list of the row has several pairs."""
     if any(len(pairs) > 1 for pairs in (base.upper, *base.lower)):
         raise Unverified("a sample of this mechanism has no pair in the table")
     lower = [[(change(pair), n) for pair, n in one] for one in base.lower]
@@ -1621,7 +1694,10 @@ def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
 
 
 def _join_samples(base: Row, member: Row, q: Fraction) -> Row:
-    """Returns the joined curve, and both orders of what is attained if all other records are alike."""
+    """Returns the row of the ``Joined`` curve.
+
+    The attained pairs are those of data sets whose other records are all alike, in both orders.
+    """
     attained = _map_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
     return Row(_map_row(base, lambda pair: Joined(pair, q)).upper, lower)
@@ -1633,11 +1709,11 @@ def sample_pair(pair: Pair, q: Fraction) -> Pair:
 
 
 Field = Callable[[Any], Any]
-"""Reads one entry of a mechanism: raises ValueError or TypeError where it is out of its range."""
+"""Function that reads one entry of a mechanism. It raises ValueError or TypeError if the entry is out of its range."""
 
 
 def build_number_reader(low: float, high: float = math.inf, open_below: bool = False) -> Field:
-    """Returns the reader of a number from ``low``, itself excluded if ``open_below``, to ``high``."""
+    """Returns the reader of a number from ``low`` to ``high``. With ``open_below`` the number must not be ``low``."""
 
     def read_field(value: Any) -> Fraction:
         number = read_number(value)
@@ -1699,7 +1775,7 @@ def read_losses(value: Any) -> list[Fraction]:
 
 
 def read_losses_below(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
-    """Reads losses, their probabilities and an infinite loss's, or null."""
+    """Reads losses, their probabilities and the probability of an infinite loss; or null."""
     if value is None:
         return None
     losses, masses, infinity = value
@@ -1710,7 +1786,7 @@ def read_losses_below(value: Any) -> tuple[list[Fraction], list[Fraction], Fract
 
 
 def read_relation(value: Any) -> str:
-    """Reads the relation that given losses are about."""
+    """Reads the neighbouring relation for which losses are given."""
     if value not in ("add_or_remove", "replace", "any"):
         raise ValueError
     return str(value)
@@ -1824,7 +1900,8 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], s
         "closed-forms.md section 6",
     ),
 }  # fmt: skip
-"""Mechanisms with their fields, their row (k is 1 if a record is removed and 2 if it is replaced), and a reference."""
+"""Fields of each mechanism, the function that builds its row, and a reference. The function's second argument k is 1 if
+a record is removed and 2 if a record is replaced."""
 
 
 def build_row(m: dict[str, Any], k: int) -> Row:
@@ -1842,7 +1919,10 @@ def build_row(m: dict[str, Any], k: int) -> Row:
 
 
 class Claim(NamedTuple):
-    """A statement: the curve ``asked`` has a value from ``lower`` to ``upper`` at ``at``; None is infinity."""
+    """The claim that ``asked``, which is "epsilon" or "delta", is between ``lower`` and ``upper``.
+
+    ``at`` is the value of the other of the two. None stands for infinity.
+    """
 
     composition: list[tuple[dict[str, Any], int]]
     neighbors: str
@@ -1853,14 +1933,14 @@ class Claim(NamedTuple):
 
 
 def read_number(value: Any) -> Fraction:
-    """Returns a number of JSON: the double that is nearest to it."""
+    """Returns the double that is nearest to a number of JSON."""
     if type(value) not in (int, float) or not abs(value) < 2**1023:
         raise ValueError
     return Fraction(float(value))
 
 
 def read_mechanism(plain: Any) -> dict[str, Any]:
-    """Returns a mechanism with exact numbers. Raises Unverified if it has no row, or other entries than its row."""
+    """Returns a mechanism with exact numbers. Raises Unverified unless ``PAIRS`` has the mechanism with its entries."""
     kind = plain.get("type") if isinstance(plain, dict) else None
     if kind not in PAIRS:
         raise Unverified(f"the table has no mechanism {str(kind)[:60]!r}")
@@ -1929,7 +2009,7 @@ def read(text: str) -> Claim:
 
 
 def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
-    """Returns for each order of the neighbours what dominates the composition, and what it attains."""
+    """Returns, for each order of the neighbours, its name, a dominating composition and lists of attained pairs."""
     k = 2 if claim.neighbors == "replace" else 1
     rows = []
     for m, count in claim.composition:
@@ -1974,7 +2054,7 @@ class Finding(NamedTuple):
 
 
 def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> Finding:
-    """Proves the upper or the lower end. With ``nearby``, otherwise proves a number next to the end.
+    """Proves the upper or the lower end. With ``nearby``, tries numbers next to an end that cannot be proved.
 
     No lattice has more than about ``points`` points.
     """
@@ -1989,7 +2069,10 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> F
         return Finding(None, most, "what is revealed outright", claim.asked == "epsilon" and most > claim.at)
 
     def bound_worst_delta(epsilon: Fraction, goal: Fraction, points: int) -> Finding:
-        """Returns the best bound of delta: over orders the largest, over proofs the best, until it passes the goal."""
+        """Returns the largest bound of delta over all orders, where each order has the bound of its best proof.
+
+        Stops as soon as the verdict about ``goal`` is settled.
+        """
         best = Finding(Fraction(0), Fraction(0), "")
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:

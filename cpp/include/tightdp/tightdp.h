@@ -18,10 +18,10 @@
  * error, tightdp_last_error() names the argument and the range that was expected. The composition is then unchanged,
  * and the returned interval is one that always holds (0 to infinity for epsilon, 0 to 1 for delta).
  *
- * One bound takes milliseconds. It takes at most about five seconds of one core, and is then possibly wide. A
- * calibration computes about twenty bounds, and takes at most about half a minute. Floating-point exceptions inside the
- * library raise no signal and leave no flag. Symbols carry the version TIGHTDP_0.1, so programs that were linked
- * against it keep working with later libraries of the same SONAME.
+ * One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches this limit may
+ * be wide. A calibration computes about twenty bounds, and takes at most about half a minute. Floating-point exceptions
+ * inside the library raise no signal and leave no flag. Symbols carry the version TIGHTDP_0.1, so programs that were
+ * linked against it keep working with later libraries of the same SONAME.
  */
 #ifndef TIGHTDP_H
 #define TIGHTDP_H
@@ -68,8 +68,8 @@ enum {
     TIGHTDP_REPLACE_SPECIAL = 2 /* one record is replaced by one that contributes nothing */
 };
 
-/* Chooses the relation for which a composition is bounded, before any mechanism is added. A calibration's callback
- * chooses it too. */
+/* Chooses the relation for which a composition is bounded, before any mechanism is added. In a calibration, the
+ * callback chooses the relation of its composition. */
 TIGHTDP_API int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors);
 
 /* Each of the following functions adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If

@@ -26,7 +26,7 @@ struct Mechanism::Content {
     double noise_multiplier = 0;  // noise multiplier of a Gaussian, otherwise 0
     double sampling_probability = 1;
     std::vector<grid::Weight> weights;  // shifts of a mixture of Gaussians, and their probabilities
-    double shift = 1;  // distance that neighbours move the mean of a Gaussian, in sensitivities of one record
+    double shift = 1;  // largest distance between the means of a Gaussian for neighbours, in units of the sensitivity
     bool sampleable = true, reveals_nothing = false, replaced = false;
     // The pairs of distributions of removing and of adding a record.
     grid::LawPair remove, add;
@@ -101,8 +101,8 @@ std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
 }
 
-// Returns the pairs of replacing a record in a Poisson sample. They are exact but for Laplace noise and bounded range
-// (replace.md, sections 1 to 3 and 8), of which bounds are known (grid.md, section 6.2).
+// Returns the pairs of replacing a record in a Poisson sample. They are exact (replace.md, sections 1 to 3 and 8)
+// except for Laplace noise and bounded range, for which only bounds are known (grid.md, section 6.2).
 Content::Pairs replace_in_sample(const Content& inner, double q) {
     const auto kind = static_cast<Kind>(inner.key[0]);
     grid::LawPair pair;

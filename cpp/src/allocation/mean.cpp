@@ -16,8 +16,8 @@ using grid::u;
 constexpr double kFarthest = 600;
 // Logarithm of the smallest mass under Q that is kept. Smaller masses may be subnormal or 0.
 constexpr double kLeastLogMass = -700;
-// Bounds on the moment and on the mass that underflow may lose. Products below 1e-308 are lost, and these are their
-// sums over all pairs. A mass is stored as a moment.
+// Bounds on the moment and on the mass that underflow may lose. They are sums, over all pairs, of the lost products,
+// each of which is below 1e-308. Masses are stored in the form of moments (Sum::q).
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Smallest mass under P of an atom. If all atoms of a lattice had smaller masses, their sum would be less than
 // kUnseenMoment.

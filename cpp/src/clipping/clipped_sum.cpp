@@ -19,8 +19,8 @@ namespace tightdp {
 namespace {
 
 // Number of tiles in a run, to which the rows of a block are added together. The sums of a run (64 KB) stay in the
-// second-level cache. A run has 32 KB of each row, some pages, which are read one after another. If rows are read from
-// memory, single tiles would take half as long again.
+// second-level cache. A run has 32 KB of each row. These are a few pages, which are read one after another. If rows are
+// read from memory, adding them tile by tile would take half as long again.
 constexpr std::size_t kRunTiles = 8;
 constexpr std::size_t kRunColumns = kRunTiles * kTileColumns;
 
@@ -105,8 +105,8 @@ class Clipper {
         }
     }
 
-    // Returns whether the job has to stop early. It is called before `rows` rows are added to the sums of a tile, which
-    // includes the noise if `finish` says that the sums are then written.
+    // Returns whether the job has to stop early. The function is called before `rows` rows are added to the sums of a
+    // tile. If `finish` says that the sums are then written, the noise counts as further work.
     bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
         return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }

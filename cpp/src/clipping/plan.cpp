@@ -62,8 +62,8 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
 }
 
 std::size_t block_rows(std::size_t bytes_per_row) noexcept {
-    // Rows get .45 of the cache. For every four rows their sums take half as much, and some space is lost to pages that
-    // fall on the same sets of the cache.
+    // Rows get 0.45 of the cache. The sums take at most half as much space as the rows, which are four or more. Some
+    // space is lost to pages that fall on the same sets of the cache.
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
     // Takes four rows if they fit in the cache beside their sums, which take as much space as two rows of float32. This

@@ -33,8 +33,8 @@ using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
-// Number of bytes by which each row is prefetched. The processor's own prefetching stops at the end of a page. With
-// eight rows side by side this is hidden by the other rows. A single row is read a third slower.
+// Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page.
+// With eight rows side by side, work on the other rows hides the wait. A single row is read a third slower.
 constexpr std::int64_t kAhead = 512;
 
 template <class T>

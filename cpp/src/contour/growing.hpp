@@ -23,8 +23,8 @@ class Growing {
     void add_plain(double mu2) { mu2_ += mu2; }
 
     // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call, and changes at most the last
-    // digits of its result. If epsilon may be 0, the status of the result is not `certified`. If this is interrupted,
-    // the line is dropped, and all parts are kept.
+    // digits of its result. If epsilon may be 0, the status of the result is not `certified`. If the call is
+    // interrupted, the line is dropped, and all parts are kept.
     Result epsilon(double delta, double tolerance);
 
   private:

@@ -37,9 +37,9 @@ struct ProductSum {
     const SumRelease* release = nullptr;  // null if the sums stay in the totals
 };
 
-// totals[l][o][j] += sum_k m_k modulo 2^64, with integers m_k = w_k (x) q_k, or of a formed layer trunc(w_k x_k), whose
-// norm |m_k| over all layers together is at most the bound. Layers of one output are formed. With a release, what
-// would be the totals gets its noise and goes to `out`; the totals are zero afterwards.
+// Computes totals[l][o][j] += sum_k m_k modulo 2^64. The integers m_k of record k are w_k (x) q_k, or trunc(w_k x_k)
+// for a formed layer. Their norm |m_k| over all layers together is at most the bound. Layers of one output are formed.
+// With a release, the noise is added to the new totals, the results are written to `out`, and the totals become zero.
 template <class T>
 void add_products(const ProductSum& request);
 

@@ -75,10 +75,11 @@ struct ProductWay {
 
 TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or its meaning in plain C++
 TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd: AVX512-VNNI, AVX-VNNI; no baseline has it
-TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd: AMX, beside AVX-512 alone
+TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd: AMX, used only together with AVX-512
 TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // the same with tiles in memory, for tests
 
-// Returns the way with this number among those that this machine supports, or null if there are fewer. The first is 0.
+// Returns the way with this number, counted from 0, among those that this machine supports. Returns null if there are
+// fewer ways.
 const ProductWay* product_way(int number);
 // Returns the way in use: the one that was chosen last, or else the fastest one of a short trial at first use.
 const ProductWay& serving_way();

@@ -19,8 +19,8 @@ namespace {
 constexpr double u = kUnitRoundoff;
 
 // Relative errors of one layer in the Euclidean norm (docs/theory/fft.md, Lemmas 1 and 2): of an addition, of a
-// product, and of a product with a stored root of unity. The root has an error of 1.5 u, and the product one of 2
-// sqrt(2) u.
+// product, and of a product with a stored root of unity. The root has an error of 1.5 u, and the product has an error
+// of 2 sqrt(2) u.
 constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
@@ -32,9 +32,9 @@ std::size_t table_size(std::size_t n, std::size_t m) {
     return count < 8 ? 8 : count;
 }
 
-// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. They are at most one
-// addition for each bit of n, one product with a root for the level, and one further product for every two bits, or for
-// every bit in the short scalar transforms.
+// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. These layers are at
+// most one addition for each bit of n, one product with a root for the level, and one further product for every two
+// bits, or for every bit in the short scalar transforms.
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);

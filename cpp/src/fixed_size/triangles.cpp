@@ -18,8 +18,8 @@ constexpr double kLonger = 1 + 1e-11;
 // turns would increase it by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// Ratio of the squared distances of c and of b above which the line runs from a to c, and otherwise to b. C then
-// matters more than B.
+// If the ratio of the squared distances of c and of b exceeds this number, the line runs from a to c, since C then
+// matters more than B. Otherwise the line runs from a to b.
 constexpr double kAlongC = 0.25;
 // Largest distance between nodes of a lognormal variable, in its logarithm. It holds within kOut standard deviations of
 // the normal variable. A few nodes lie further out, and the mass beyond kFarthest is negligible.
@@ -30,8 +30,8 @@ constexpr std::size_t kSparse = 4;
 // Distance left of a threshold, in units of ln f, at which a curve is evaluated. It is larger than rounding errors, and
 // too small to matter.
 constexpr double kLeft = 1e-9;
-// Factor by which the first kernel is enlarged, and one for the curves that are compared with it. With them, a kernel
-// that equals the first one up to rounding errors is left out of the menu.
+// Factors by which the first kernel and the curves that are compared with the first kernel are enlarged. With these
+// factors, a kernel that equals the first one up to rounding errors is left out of the menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
 constexpr std::int64_t kUnits = 150;  // units of work for one threshold
 

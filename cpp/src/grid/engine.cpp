@@ -48,7 +48,7 @@ constexpr double kDeviations = 8;
 // Largest width of bounds that are read off the curve of another epsilon, in units of the requested width. Narrower
 // bounds would need a composition of their own.
 constexpr double kRead = 2;
-// Number of consecutive epsilons with bounds that are too wide, after which no more are read off a curve.
+// Number of consecutive epsilons with bounds that are too wide, after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
 // The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
 // leaves exceeds kCoarse. It is tried for at most kFewParts parts, because each takes some hundredths of a second.

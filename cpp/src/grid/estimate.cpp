@@ -152,7 +152,7 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     const Sketch& s = *cut.sketch;
     const double top = tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]);
     double peak = 0;
-    if (top > 600 || top < -16) {  // without the peak, sums would overflow or consist of the roundings of 1 + expm1
+    if (top > 600 || top < -16) {  // with peak = 0, sums would overflow or consist of rounding errors
         peak = -HUGE_VAL;
         for (std::size_t i = 0; i < cut.size; ++i) peak = std::max(peak, s.log_mass[i] + tilt * s.loss[i]);
     }

@@ -38,8 +38,8 @@ struct Discretised : BothSides {
     double last = 0;  // index of the last point at which the upper distribution may have any mass
 };
 
-// Puts a distribution on the points with the indices first .. first + cells of a lattice. `log_scale` is about the
-// cumulant of the distribution at the tilt, less tilt * anchor, so that the weights add up to about 1.
+// Puts a distribution on the points with the indices first .. first + cells of a lattice. `log_scale` is an estimate of
+// the cumulant of the distribution at the tilt, minus tilt * anchor, so that the weights add up to about 1.
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 

@@ -96,7 +96,7 @@ double fit_several(double least, double most, const std::vector<Part>& parts, co
 
 bool several(const std::vector<Part>& parts) { return parts.size() > 1 && parts.size() <= kFewLaws; }
 
-// Returns about the coarsest spacing up to `most` that suits the leader.
+// Returns a spacing of at most `most` that suits the leader and is about as coarse as possible.
 double coarsest(double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     if (!leader) return most;
     if (leader->step > most)

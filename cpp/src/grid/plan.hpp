@@ -26,7 +26,7 @@ struct Plan {
     double tilt = 1;
     std::vector<Level> levels;   // the first level multiplies single steps; see Level for the later ones
     std::vector<Range> ranges;   // for each part, the losses that its lattice covers
-    std::vector<double> scales;  // for each part, about its cumulant at the tilt, less tilt * anchor
+    std::vector<double> scales;  // for each part, an estimate of its cumulant at the tilt, minus tilt * anchor
     std::size_t most_cells = 0;  // largest number of cells for one part on one level
 
     std::size_t points() const;  // number of lattice points of the largest level

@@ -21,9 +21,10 @@ constexpr double kStep = 0.1;
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
-// The work of a piece, in units, and that of a cell in pieces or of a tail beside its pieces.
+// Units of work for a piece, and for everything else in a cell that is computed in pieces or in a tail.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
-// Length from which an interval's normal mass is a difference of two tails: the smaller is at most .62 of the larger.
+// Length from which an interval's normal mass is computed as a difference of two tails. The smaller tail is then at
+// most 0.62 of the larger one.
 constexpr double kLong = 0.5;
 
 // Returns ln P(Z < z) for a standard normal variable Z.
@@ -37,12 +38,12 @@ LogMass log_below(double z) {
             945 * r * r * r * r * r + u * (8 + 2 * z * z)};
 }
 
-// Least square over an interval.
+// Returns the smallest square of a number in an interval.
 double nearest(double a, double b) {
     return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b);
 }
 
-// The mass of N(0, 1) on an interval, divided by e^{-at^2 / 2}, `at` being the point of the interval nearest to 0.
+// The mass of N(0, 1) on an interval, divided by e^{-at^2 / 2}, where `at` is the point of the interval nearest to 0.
 struct ScaledMass {
     double mass, rel, at;
 };
@@ -152,9 +153,10 @@ class Gaussian final : public Density {
         }
     }
 
-    // A cell added up with positive terms alone (grid.md, section 6.3): up to one unit of loss from its left end in
-    // pieces, by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s
-    // is at most t / (e - 1), from the masses of both densities.
+    // Computes a cell as a sum of positive terms (grid.md, section 6.3). Up to one unit of loss from its left end, the
+    // cell is cut into pieces with masses s' and t'. Then t is the sum over the pieces of
+    // (1 - e^{-w}) (s' + t') + e^{-w} t', where w is the loss at the left end of the piece minus that at the left end
+    // of the cell. Further right s is at most t / (e - 1), and both are computed from the masses of the two densities.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);
@@ -162,7 +164,7 @@ class Gaussian final : public Density {
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
         const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
-            // Anything between nothing and all that lies on this side.
+            // Each mass may be anything between 0 and all that lies on this side.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;

@@ -30,12 +30,13 @@ constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// The work of a component in a cell: if it counts there, and if not, with so many looks at the loss; and that of a
-// further look.
+// Units of work for one component and one cell. Every component takes kFaintUnits, which include the first few
+// evaluations of the loss, and kLookUnits for each further evaluation. A component that counts in the cell takes
+// kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
-// ln of what a component's share of a density may be beside another's for it to be left out: 96 of them are less than
-// u together.
+// ln of the largest ratio of a component's share of a density to another component's share at which the first one is
+// left out. The shares of 96 such components together are less than u times the other share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -50,7 +51,8 @@ struct Component {
     double half() const { return 0.5 * shift * shift; }
     // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
-    // ln of its density at an output over that of N(0), and of its share of its side's.
+    // Return the logarithm of the ratio of the component's density at an output to that of N(0), and the logarithm of
+    // this ratio multiplied by the component's weight.
     double exponent(double z) const { return ahead ? edge(z) : -edge(z); }
     double log_share(double z) const { return (ahead ? log_p : log_q) + exponent(z); }
 };
@@ -159,7 +161,8 @@ class Mixture final : public Density {
         double log, mean, error;
     };
 
-    // ln of sum w e^x / sum w over components of one sign and what has the shift 0.
+    // Computes ln(sum w e^x / sum w) over the components that have a weight w on one side. The component N(0) has the
+    // weight `rest` and the exponent x = 0.
     Side side(double z, double rest, double Component::* weight, double Component::* log_weight) const {
         double top = rest > 0 ? 0 : -kInfinity, largest = rest > 0 ? std::log(rest) : -kInfinity, total = rest;
         for (const Component& one : components_) {
@@ -169,7 +172,7 @@ class Mixture final : public Density {
             largest = std::max(largest, x + one.*log_weight);
             total += one.*weight;
         }
-        if (std::abs(top) <= 1) top = 0;  // then from differences to 1, which may be tiny
+        if (std::abs(top) <= 1) top = 0;  // then e^x - 1 is added up, which may be tiny
         double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
         double shifted = 0, error = 0;
         bool faint = false;
@@ -239,8 +242,8 @@ class Mixture final : public Density {
         return outputs;
     }
 
-    // Tells whether a cubic through the losses and slopes of two nodes is close to the loss between them. It is, too,
-    // if the losses differ by no more than their errors.
+    // Tells whether a cubic through the losses and slopes of two nodes is close to the loss between them. Also returns
+    // true if the losses differ by no more than their errors.
     bool is_straight(const Node& left, const Node& right) const {
         const double rise = right.at.loss - left.at.loss, width = right.z - left.z;
         if (!(rise > 4 * (left.at.error + right.at.error))) return true;
@@ -411,8 +414,8 @@ class Mixture final : public Density {
         }
     };
 
-    // The cells between consecutive outputs in which each component counts: all but those in which one other component
-    // of its side is above it throughout (mixtures.md, section 3).
+    // Returns, for each component, the cells between consecutive outputs in which the component counts. It does not
+    // count in a cell in which one other component of its side exceeds it by far throughout (mixtures.md, section 3).
     std::vector<Cells> list_cells(const double* z, std::size_t count) const {
         std::vector<Cells> found(components_.size());
         if (shared_) {
@@ -501,7 +504,7 @@ class Mixture final : public Density {
     double p_ = 0, q_ = 0;  // weights of N(0) in P and in Q
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts
-    double faint_ = kFaint;        // kFaint, less for components whose shifts differ by a factor
+    double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
     std::vector<double> losses_, outputs_, slopes_;  // of the nodes; the first two ascend

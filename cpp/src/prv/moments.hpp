@@ -28,8 +28,8 @@ class Moments {
     double log_delta(double eps);
 
     // Returns the minimum x of (K(c) + log_inverse)/(c + 1) over c >= 0. If the parts are those of the reversed pairs,
-    // -x is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. For
-    // P(S <= -x) <= e^{-x} P_Q(S' >= x), where S' is the sum of the reversed losses.
+    // -x is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. This follows
+    // from P(S <= -x) <= e^{-x} P_Q(S' >= x), where S' is the sum of the reversed losses.
     double reversed_quantile(double log_inverse);
 
   private:

@@ -8,7 +8,7 @@
 namespace tightdp::prv {
 
 struct Plan {
-    // Largest sum of all errors in epsilon, in units of eps_error. The domain has room for so much.
+    // Largest sum of all errors in epsilon, in units of eps_error. The domain has room for errors of this size.
     static constexpr double kMargin = 1.25;
 
     double step = 0;                // spacing h of the grid

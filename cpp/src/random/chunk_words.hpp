@@ -11,8 +11,8 @@ namespace tightdp {
 
 // Number of draws in a chunk.
 inline constexpr std::size_t kChunkDraws = 256;
-// Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^34 chunks of 64 blocks a tile
-// then still have 64-bit block numbers.
+// Base-2 logarithm of the number of tiles that a chunk may use. These tiles have 2^32 words, where some 10^4 are
+// needed. With 64 blocks for each tile, the block numbers of 2^34 chunks still fit in 64 bits.
 inline constexpr int kTilesPerChunkLog2 = 24;
 
 // The random words of one chunk. They are computed a few tiles at a time.

@@ -108,7 +108,7 @@ class Pool {
             int place = team_.load();
             while (place < places_ && !team_.compare_exchange_weak(place, place + 1)) {
             }
-            if (place >= places_) continue;  // closed teams are larger than any number of places
+            if (place >= places_) continue;  // the count of a closed team exceeds any number of places
             int team;
             while (!((team = team_.load()) & kClosed)) pause();
             body_.load()(context_.load(), place + 1, (team & ~kClosed) + 1);

@@ -19,17 +19,17 @@ class DPAdam(torch.optim.Optimizer):
     becomes gradient descent with momentum. ``DPAdam`` subtracts the variance ``noise`` of the noise. Its steps are the
     learning rate times m / (sqrt(max(v - noise, floor)) + damping), where m and v are corrected for their start at 0.
 
-    ``floor`` is the standard deviation of v from the noise alone, after the steps so far. It is noise sqrt(2 sum w^2),
-    where w are the weights of the squared gradients in v. A smaller value of v - noise cannot be told from 0. The floor
-    falls from sqrt(2) times the variance of the noise to sqrt(2 (1 - beta2) / (1 + beta2)) times this variance. In the
-    paper the floor is a constant that must be tuned.
+    ``floor`` is the standard deviation that v has from the noise alone, after the steps so far. It is
+    noise sqrt(2 sum w^2), where w are the weights of the squared gradients in v. A smaller value of v - noise cannot be
+    told from 0. The floor falls from sqrt(2) times the variance of the noise to sqrt(2 (1 - beta2) / (1 + beta2)) times
+    this variance. In the paper the floor is a constant that must be tuned.
 
     The corrections are post-processing of releases and cost no privacy. Without noise the optimizer is
     ``torch.optim.AdamW``.
 
     Parameters
     ----------
-    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``. Weights decay apart from the gradient
+    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``. Weight decay is not part of the gradient
     damping : number that is added to the square root. Other libraries call it ``eps``
     noise_variance : variance of the noise on each coordinate of the gradients. ``make_private`` sets it
 

@@ -10,7 +10,8 @@
 // composition is made for another relation. Sensitivities are always those of one record's contribution. Both ends of
 // an interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
 // with and without sampling, in docs/theory/replace.md for "replace", and in docs/theory/grid.md for all other
-// mechanisms. One bound takes milliseconds. It takes at most about five seconds of one core, and is then possibly wide.
+// mechanisms. One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches
+// this limit may be wide.
 //
 // Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
 // std::runtime_error is thrown if the calling thread does not round to nearest or flushes subnormal numbers, and
@@ -80,7 +81,7 @@ class Mechanism {
 };
 
 // The composition of all releases, and the relation of the data sets for which it is bounded. While one thread adds to
-// it, no other thread may use it.
+// a composition, no other thread may use it.
 class Composition {
   public:
     explicit Composition(Neighbors neighbors = Neighbors::add_or_remove) : neighbors_(neighbors) {}

@@ -6,8 +6,8 @@
 //
 // The run composes all entries of the list, in any order, and adaptively. Neighbours add or remove one record, and the
 // bounds hold for the worse of the two. Both ends are certified by the contour engine (docs/theory/contour.md). Where
-// it declines, as for a few steps with a small sampling probability, the grid engine is used (docs/theory/grid.md).
-// Bounds on epsilon are at least 0.
+// the contour engine declines, as for a few steps with a small sampling probability, the grid engine is used
+// (docs/theory/grid.md). Bounds on epsilon are at least 0.
 //
 // Both functions throw std::invalid_argument before any work, with a message that names the argument and its range.
 // They throw std::runtime_error if the calling thread does not round to nearest or flushes subnormal numbers, and

@@ -10,8 +10,8 @@ namespace tightdp::clipping {
 // al. 2016). `normalize` is C / (n + stability) (Bu et al. 2023, "automatic clipping").
 enum class Rule : int { flat, normalize };
 
-// Returns `factor`, or with `single` at most 2^127, so that a float32 can hold it. A smaller factor only makes the
-// example shorter, and entries that are 0 stay 0.
+// Returns `factor`. With `single` it returns at most 2^127, so that a float32 can hold the result. A smaller factor
+// only makes the example shorter, and entries that are 0 stay 0.
 TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
     return single && factor > 0x1p127 ? 0x1p127 : factor;
 }

@@ -3,8 +3,8 @@
 // section 4.
 //
 // Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an unsigned
-// integer type that can hold twice each product, 2 c k, where k is the number of rounds of bernoulli_exp_small. The
-// number of rounds falls off geometrically.
+// integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. The probability of k rounds
+// falls at least geometrically in k.
 #pragma once
 
 #include "wide_int.hpp"

@@ -56,7 +56,7 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
     return heavy ? -scaled : scaled;
 }
 
-// Returns one integer of a row, modulo 2^64. A negative factor is that of exact_factor.
+// Returns one integer of a row, modulo 2^64. The factor is a result of exact_factor, which explains negative factors.
 TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }

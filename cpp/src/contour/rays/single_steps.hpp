@@ -16,7 +16,7 @@ struct SingleSteps {
 
 // Bounds d_1. `shift` is -sum count ln(1 - q), and `shifted` = epsilon + shift > 0.
 SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, double shift);
-// Returns about the epsilon at which d_1 is delta. The result is at most 1e3.
+// Returns an estimate of the epsilon at which d_1 is equal to delta. The result is at most 1e3.
 double single_steps_epsilon(const std::vector<LogRatioLaw>& laws, double shift, double delta);
 
 }  // namespace tightdp::contour

@@ -31,15 +31,16 @@ Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
 """The records of one process. The first iterator has the places in each physical batch, or None without padding. The
 second has the collated records of each part and their number."""
 NORM_STREAMS = 2**62
-"""Number of the first stream of random numbers for noise on sums of norms. The streams with smaller numbers are for
-coins, two for each step."""
+"""Number of the first stream of random numbers for noise on sums of norms. Each step has two streams with smaller
+numbers, for drawing candidates and for the coins that decide which candidates take part."""
 
 
 class Candidates:
     """The bounds on the gradient norms of all records, and the draws of candidates by these bounds.
 
-    The processes of a run hold the same bounds. A coin follows from the number of the step and the number of the
-    candidate. Therefore it does not matter which process computes which norm (docs/theory/training.md, section 6).
+    The processes of a run hold the same bounds. A coin is a uniform number that decides whether a candidate takes part.
+    It follows from the number of the step and the number of the candidate. Therefore it does not matter which process
+    computes which norm (docs/theory/training.md, section 6).
     """
 
     def __init__(self, plan: Plan, key: Key) -> None:
@@ -102,7 +103,7 @@ class Candidates:
         return self._norms
 
     def make_norm_noise_source(self, number: int) -> RandomSource:
-        """Returns the source of the noise for released sum of norms ``number``."""
+        """Returns the source of the noise for the released sum of norms with this number."""
         return self._key.make_source_at(NORM_STREAMS + number)
 
 

@@ -34,9 +34,9 @@ workers must not differ."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
-"""Numbers that stand for the number of a draw when records are read without a draw. The first is for reading the first
-record of the data set, the second for the first check that nothing is kept between records, and the third for the first
-trial of an audit. Later checks and trials count down from these numbers."""
+"""Numbers used in place of a draw's number when records are read without a draw. ``FIRST_READ`` is for reading the
+first record of the data set, ``LOOK_READS`` for the first check that nothing is kept between records, and
+``AUDIT_READS`` for the first trial of an audit. Later checks and trials count down from these numbers."""
 
 REPEATED_RECORDS = 8
 """Number of records that are read three times each, to check that nothing is kept between records."""
@@ -218,7 +218,10 @@ class PoissonLoader:
         return [cut[cut >= 0] for cut in self._cut_places(rows)]
 
     def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the places of each physical batch that has a record: the record's index, or -1 for an empty place."""
+        """Returns the places of each physical batch that is not empty.
+
+        A place has the index of its record, or -1 if it has no record.
+        """
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
@@ -285,7 +288,7 @@ class RunLoader(PoissonLoader):
             yield from super()._read_parts(pieces)
 
     def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
-        """Reads some records, each collated to a batch of one, with the coins of draw ``number``."""
+        """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
         reader = RecordReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_generators():
             return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]

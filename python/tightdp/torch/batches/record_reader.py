@@ -128,7 +128,7 @@ def join_records(records: list[Any]) -> Any:
 
 
 def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """Raises ValueError if a record, read with the same coins, differs between its occurrences in ``order``."""
+    """Raises ValueError if a record, read with the same seed, differs between its occurrences in ``order``."""
     found: dict[int, Any] = {}
     for i in order:
         content = _record_content(reader[drawn[i]])

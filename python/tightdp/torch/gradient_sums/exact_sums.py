@@ -16,7 +16,7 @@ from .per_example_gradients import PerExampleGradients, check_vectorizes
 
 
 class ExactSums(IntegerSums):
-    """The integer sums of clipped gradients, each of which is formed.
+    """The integer sums of clipped gradients, for which the gradient of each record is formed.
 
     The gradient of each record becomes a vector of multiples of the plan's grid step, whose norm is at most the norm
     bound in exact arithmetic. So the sums depend neither on how the batch is cut into physical batches nor on the

@@ -41,7 +41,8 @@ class WideNorms(TorchFunctionMode):
 class WideLosses(TorchFunctionMode):
     """A context that computes losses in float32 under autocast.
 
-    If the loss of a record is small, its gradient is a difference of numbers near 1, which would be lost in bfloat16.
+    If the loss of a record is small, its gradient is a small difference of numbers near 1. In bfloat16 this difference
+    would be lost.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

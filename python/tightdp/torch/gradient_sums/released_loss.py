@@ -26,15 +26,15 @@ LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
 noise on gradients begin at 2^63."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, up to a factor of 2 in its argument, of the largest ratio of the noise's standard deviation to the
-step of the grid of losses."""
+"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
+losses."""
 
 
 class MeanLoss(NamedTuple):
     """A released mean of the clipped losses of some steps. ``noise`` is the standard deviation of the mean's noise.
 
     ``step`` counts from 1, and ``mean`` and ``noise`` are in the unit of the loss. A run that was made with a
-    ``release_loss`` lists them in ``losses_``, and raises no error for it.
+    ``release_loss`` lists its means in ``losses_``. Making such an object raises no error.
 
     >>> from tightdp.torch import MeanLoss
     >>> MeanLoss(step=100, mean=0.41, noise=0.02).mean

@@ -21,9 +21,9 @@ def add_noise_to_sums(totals: list[Any], deviation: float, grid: float, source: 
 
 
 def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
-    """Adds the share of one process of a step's noise.
+    """Adds one process's share of the noise of a step.
 
-    This is the noise of the entries from ``start`` to ``end``, to which the other processes add none.
+    The share is the noise of the entries from ``start`` to ``end``. The other processes add no noise to these entries.
     """
     add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
 
@@ -33,10 +33,10 @@ def release_with_products(
 ) -> list[Any]:
     """Adds the last records of a step and its noise, and returns estimates of the mean gradient, all in one pass.
 
-    ``last`` has the ``numbers`` of some parameters, the ``layers`` whose products are the records' gradients by them,
-    and the mask ``taken`` of records. ``totals`` have the other records of the step; the list is empty if there are
-    none. They are zero afterwards. Entries are numbered consecutively over all parameters, and get the same noise as in
-    ``add_noise_to_sums``.
+    ``last`` has the ``numbers`` of some parameters, the ``layers`` (vectors whose products are the records' gradients
+    by these parameters) and the mask ``taken`` of the records to add. ``totals`` has the sums over the other records of
+    the step, which are zero afterwards. It is an empty list if there are no other records. Entries are numbered
+    consecutively over all parameters, and get the same noise as in ``add_noise_to_sums``.
     """
     deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
     stream = source.stream()

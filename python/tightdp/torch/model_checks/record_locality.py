@@ -20,9 +20,10 @@ ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
 gradients, whose last bits may depend on the other records of a physical batch."""
 
 PlacedPart = tuple[Any, int, Places | None]
-"""Collated records of one form, the number of these records, and their places (None if they fill all places)."""
+"""Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill
+all places)."""
 Read = Callable[[RecordIndices, int], list[AloneRead]]
-"""Function that reads each record alone. The coins follow from the record's index and the number of a trial."""
+"""Function that reads each record alone. The coins (seeds) follow from the record's index and the number of a trial."""
 Take = Callable[[list[PlacedPart], int], list[Any]]
 """Function that adds up the clipped gradients of parts. The coins follow from the places in a part and the number of a
 trial."""

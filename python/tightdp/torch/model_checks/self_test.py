@@ -34,7 +34,7 @@ KEEPS_NOTHING = "model and loss_fn must keep nothing from one record to the next
 Gradient = list[Any]
 """Gradient of one record, as a tensor for each parameter."""
 Pass = Callable[[Any], Gradient]
-"""Function that returns the gradient for a batch of one record, with the same coins in each call."""
+"""Function that returns the gradient for a batch of one record, with the same coins (seeds) in each call."""
 PlainPass = Callable[..., tuple[Gradient, float]]
 """Function that returns a record's gradient by plain back-propagation, and the gradient's relative rounding error. The
 arguments are the record and the number of a seed, by default 0."""
@@ -154,7 +154,7 @@ def _is_repeated(one: Gradient, other: Gradient) -> bool:
 
 
 def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
-    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer one.
+    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer gradient.
 
     The result is 0 if the distance is within the rounding error for some record, or if no gradients can be compared.
     """

@@ -89,7 +89,11 @@ def use_embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> Use:  # fmt: skip
-    """Computes sums or means of the embeddings in a bag. Each word gets its bag's gradient, or for means a share."""
+    """Computes sums or means of the embeddings in a bag.
+
+    The gradient by the embedding of a word is the gradient by its bag's sum, or for means this gradient divided by the
+    number of words in the bag.
+    """
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
     if mode not in ("sum", "mean") or per_sample_weights is not None:

@@ -15,15 +15,16 @@ from ...models import dense
 from .factors import OuterProducts
 
 LARGEST_WEIGHT = (1 << 17) - 1
-"""Largest absolute value of the integers w_t. Larger ones are confined to it. A product of it and the largest q_t is
-below 2^32, as ``dense.add_integer_outer_product`` requires."""
+"""Largest absolute value of the integers w_t, to which larger integers are confined. Its product with
+``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_outer_product`` requires."""
 LARGEST_ENTRY = (1 << 15) - 129
 """Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
 2^53."""
 TRIES = 4
-"""Number of clip factors that are tried for a record. If the integers of each are too long, the record adds nothing."""
+"""Number of clip factors that are tried for a record. If the sum of products exceeds the bound for each of these
+factors, the record adds nothing."""
 AIM = 1 - 2.0**-14
 """Share of the bound at which a clip factor aims. The rest is for the rounding of w_t to integers."""
 _CHECKED = 1 - 2.0**-40
@@ -45,9 +46,11 @@ class Clipped(NamedTuple):
 def is_sum_cheaper(positions: int, left: int, right: int) -> bool:
     """Tells whether inner products take less work than a formed gradient. The shapes alone decide.
 
-    Inner products take time in proportion to T^2 (m + n), and rounding to T (m + n). A formed entry is written and read
-    again. The factors are for one thread of an AMD EPYC, where the sum took .69, .64 and .43 of the time for 16
-    positions of 768 x 256, 64 of 1,024 x 1,024 and 8 of 256 x 256. For 64 of 768 x 256 it took longer.
+    For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n), and
+    rounding takes time in proportion to T (m + n). The m n entries of a formed gradient are written and read again. The
+    constants of the formula were measured on one thread of an AMD EPYC. Inner products took 0.69 of the time of formed
+    gradients for 16 positions of 768 x 256 entries, 0.64 for 64 positions of 1,024 x 1,024, and 0.43 for 8 positions of
+    256 x 256. For 64 positions of 768 x 256 they took longer than formed gradients.
     """
     fits = positions <= MOST_POSITIONS and left <= MOST_LEFT and right <= MOST_RIGHT
     return fits and positions > 1 and positions * (positions + 64) * (left + right) <= 16 * left * right
@@ -70,7 +73,7 @@ class PositionProducts:
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
 
     def estimate_squared_norms(self) -> Tensor:
-        """Returns about the squared norms of the records' gradients. They may be wrong where terms cancel."""
+        """Returns estimates of the squared norms of the records' gradients. They may be wrong where terms cancel."""
         left = self._left.to(torch.promote_types(self._left.dtype, torch.float32))
         scale = torch.where(self._steps > 0, 1 / self._steps, 0.0)
         inner = (left @ left.transpose(1, 2)).double() * scale[:, :, None] * scale[:, None, :]
@@ -102,8 +105,9 @@ class PositionProducts:
 def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
     """Returns upper bounds on |sum_t w_t q_t^T|^2, from exact inner products <w_s, w_t> and <q_s, q_t> of each record.
 
-    The sum of their products is rounded, and its terms may cancel. The error is at most T^2 2^-53 (sum_t |w_t||q_t|)^2
-    and a little more for T positions, and twice that is added.
+    The squared norm is the sum over s and t of <w_s, w_t> <q_s, q_t>. This sum is rounded, and its terms may cancel.
+    For T positions its error is at most a little more than T^2 2^-53 (sum_t |w_t||q_t|)^2, and twice this number is
+    added.
     """
     positions = left.shape[1]
     lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt().sum(1)
@@ -113,8 +117,8 @@ def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
 def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float) -> Clipped:
     """Chooses a clip factor for each record, such that the integers of all ``layers`` together are within ``bound``.
 
-    ``norms`` are about the norms of the whole gradients. They decide how close to the bound the integers come, and not
-    whether they exceed it. ``bound`` is in units of the grid.
+    ``norms`` are estimates of the norms of the whole gradients. They decide how close the integers come to the bound,
+    but not whether the integers exceed it. ``bound`` is in units of the grid.
     """
     finite = torch.isfinite(norms)
     for layer in layers:

@@ -22,7 +22,7 @@ from .position_products import PositionProducts, clip_positions, is_sum_cheaper
 MOST_HELD_ENTRIES = 1 << 24
 """Largest number of entries of gradients in memory at once: 64 MB of float32. A single record may need more."""
 CACHED_ENTRIES = 1 << 22
-"""Largest number of entries of gradients in memory at once, if they are of more than ``LEAST_PRODUCT_RECORDS`` records.
+"""Largest number of entries of the gradients of more than ``LEAST_PRODUCT_RECORDS`` records in memory at once.
 These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
 sixth faster with this limit."""
 MOST_RECORDS_WITHOUT_TOTALS = 1 << 14
@@ -33,7 +33,7 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""Inputs and errors for each of some parameters."""
+"""Inputs and errors of some parameters. Their products are the records' gradients by these parameters."""
 
 
 class _LastRecords(NamedTuple):
@@ -136,8 +136,8 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_slice(self, factors: dict[int, Factors], taken: Any, *, last: bool) -> None:
         """Clips the gradients of some records and adds them to the totals. ``taken`` is a mask of records, or None.
 
-        The ``last`` records are kept for the release, unless some gradients are sums of products, or are formed for the
-        words that occur.
+        The ``last`` records are kept for the release, unless some gradients are sums of products, or have only the rows
+        of words that occur.
         """
         if last and factors and not any(_is_sparse(each) or _is_sum(each) for each in factors.values()):
             layers = _find_layers(factors)
@@ -219,7 +219,8 @@ def _square_norms(rows: dense.Array) -> Any:
 def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
     """Tells whether the rows of words that do not occur may be left out of an embedding's gradient.
 
-    The kernel adds squares in 16 lanes. If a row has a multiple of 16 entries, the other rows stay in their lanes.
+    The kernel adds squares in 16 lanes. If a row has a multiple of 16 entries, leaving out a row does not move the
+    entries of other rows to other lanes, so the rounded sums stay the same.
     """
     return isinstance(factors, OuterProducts) and factors.is_sparse and factors.right.shape[2] % 16 == 0
 
@@ -227,7 +228,7 @@ def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
 def _count_formed_entries(factors: Factors, size: int, records: int) -> int:
     """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records.
 
-    For a sum of products the integers of its factors and their inner products count.
+    For a sum of products, which is not formed, it counts the integers of the factors and their inner products instead.
     """
     if _is_sum(factors):
         joined = _join_uses(_slice_records(factors, slice(0, 1)))

@@ -48,7 +48,7 @@ Kind = tuple[str, tuple[str, ...]]
 
 @dataclass
 class Call:
-    """A recorded call. At ``edge`` the backward pass computes the gradient by its output or by an argument."""
+    """A recorded call. At ``edge`` the backward pass computes the gradient by the call's output or by an argument."""
 
     edge: Any
     parts: Callable[[Any], Parts]

@@ -67,7 +67,7 @@ def check_algorithm(
 MOST_RECORDS = 10**12
 """Largest number of records for which a run with a private number is planned.
 
-The number of steps for it must not exceed the largest count.
+With this number of records, the number of steps must not exceed the largest count.
 """
 
 

@@ -40,9 +40,8 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, up to a factor of 2 in its argument, of the largest ratio of the noise's standard deviation to the
-step of the grid of products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section
-5.2)."""
+"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
+products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
 Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up like random signs,

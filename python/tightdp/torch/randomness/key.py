@@ -38,7 +38,7 @@ class Keyed(RandomSource):
 
 
 class Key:
-    """The source of the batches, places, coins and noise of a run. Each draw has a stream with a number.
+    """The source of the batches, places, coins (seeds) and noise of a run. Each draw has a stream with a number.
 
     A run on one process draws from the operating system's generator. Several processes share one secure key. The first
     process draws the key when the run is made, and no process saves it. With a seed, every draw is repeatable.

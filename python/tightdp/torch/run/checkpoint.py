@@ -140,9 +140,10 @@ class Checkpoint:
         account.keep, account.note = self.charge, self.record_shares
 
     def charge(self, steps: int, mark: str = ".") -> None:
-        """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger. A failure is no charge.
+        """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger.
 
-        The disk comes first, so that the folder is never behind its ledger, whenever the process is killed.
+        The mark of a failed step is not a charge. The disk comes first, so that the folder is never behind its ledger,
+        whenever the process is killed.
         """
         self._write_marks(mark * steps)
         if mark == FAILED:
@@ -366,7 +367,7 @@ class Checkpoint:
 
 
 def compute_file_digest(file: BinaryIO) -> str:
-    """Returns the SHA-256 of a file, from where it stands to its end."""
+    """Returns the SHA-256 of a file, from its current position to its end."""
     digest = hashlib.sha256()
     while part := file.read(2**20):
         digest.update(part)

@@ -302,9 +302,9 @@ class PrivateRun:
         """Measures how far one record moves the sums before noise, on the first ``records`` records of the data set.
 
         The audit tries each of the last ``tried`` of these records. It computes the sums without the record, with the
-        record before the others, in their middle or after them, and without the record again, all with the same coins.
-        These sums take the whole way: the data set, the collation, the model, the loss and the clipping. Each of the
-        three positions has coins of its own. If a record moves the sums too far, the audit compares what was read and
+        record before the others, in their middle or after them, and without the record again, all with the same seeds.
+        Each sum uses the data set, the collation, the model, the loss and the clipping, as a step does. Each of the
+        three positions has seeds of its own. If a record moves the sums too far, the audit compares what was read and
         what copies of the model return, and says where the difference arose. Nothing is charged and nothing is
         released. The result is as private as the records, so use made-up records of the same form.
         """
@@ -508,13 +508,13 @@ class PrivateRun:
             warn_of_no_gradient(found)
 
     def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
-        """Returns the gradient of a record, computed in the way of ``sums``, with the same coins at each call."""
+        """Returns the gradient of a record, computed in the way of ``sums``, with the same seeds at each call."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
         with check_unchanged(self.model, self._copies), self._seed_pass(0):
             return sums.find_gradients(self.model, loss, one, 1)
 
     def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
-        """Returns a record's gradient by plain back-propagation with the coins of pass ``number``, and its rounding."""
+        """Returns a record's gradient by plain back-propagation, with the seeds of a pass, and its rounding error."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
         with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
             found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
@@ -552,7 +552,7 @@ class PrivateRun:
         return sums.release_mean_gradient(self._make_noise_source())
 
     def _make_noise_source(self) -> RandomSource:
-        """Returns the noise stream of the step charged last. If records were counted, the count has the first."""
+        """Returns the noise stream of the step charged last. A released number of records uses the first stream."""
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:

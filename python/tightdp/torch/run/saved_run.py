@@ -35,7 +35,7 @@ class SavedRun:
 
     @property
     def run_name(self) -> str:
-        """Name of the run that goes on or begins, which is its release's identifier in the ledger."""
+        """Name of the run that goes on or begins. In the ledger, it is the identifier of the run's release."""
         return self._own_name if self._state is None else run_state.read_identity(self._state, "checkpoint")
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
