@@ -122,7 +122,7 @@ class PrivateTrainer(Trainer):
                 raise ValueError(f"{name} must be {accepted}")
 
     def _make_run(self) -> PrivateRun:
-        """Returns a new private run of the model in its current state, which is charged for."""
+        """Returns a new private run that starts from the model's current state. Its first step spends the charge."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
         expected = size * arguments.gradient_accumulation_steps * arguments.world_size

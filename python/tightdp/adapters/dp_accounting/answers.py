@@ -61,7 +61,8 @@ def bound_delta_for_adapter(
 def bound_deltas_for_adapter(
     run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns upper bounds of delta at many epsilons. The grid engine computes many in little more time than one."""
+    """Returns upper bounds of delta at many epsilons. The grid engine computes many of these bounds in little more time
+    than a single one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
         found[tuple(i)] = bound_delta_for_adapter(run, neighbors, float(epsilons[tuple(i)]))

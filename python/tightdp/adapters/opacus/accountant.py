@@ -93,7 +93,7 @@ class Accountant(IAccountant):
         The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned because
         Opacus' ``RDPAccountant`` returns it, and is for information. The order is 0 before the first step.
 
-        ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers of which one is above 1.
+        ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """
         orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():

@@ -87,7 +87,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         **options: Any,
     ) -> Any:
         """Returns tightdp's optimiser for these settings. If tightdp has none, warns and returns Opacus' own."""
-        if self._divisor is not None:  # Opacus' number is the number of records over that of batches
+        if self._divisor is not None:  # Opacus would divide by records / batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
         made = optimizer_class(clipping, distributed, grad_sample_mode)
@@ -166,10 +166,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """Returns ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
+        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
 
-        The total includes steps that the account already holds. ``target_epsilon`` is >= 0, in nats, ``target_delta``
-        is in [0, 1], and the other parameters are those of Opacus.
+        Steps that the account already holds count towards the target. ``target_epsilon`` is >= 0, in nats,
+        ``target_delta`` is in [0, 1], and the other parameters are those of Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(

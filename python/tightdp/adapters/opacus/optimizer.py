@@ -77,7 +77,7 @@ class ExactOpacusOptimizer(_Base):
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True if batches are drawn ahead of their steps
+        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True: batches are drawn before their steps
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -88,7 +88,7 @@ class ExactOpacusOptimizer(_Base):
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
         """Raises ValueError unless there is one bound or, with per-layer clipping, a list of one for each parameter.
 
-        It must be a list or a tuple because Opacus takes its length.
+        Several bounds must be given as a list or a tuple, because Opacus takes the length.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)

@@ -48,7 +48,7 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
 
     Batches are drawn from the operating system's randomness, and ``sample_rate`` is rounded down to a multiple of
     2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator, which in effect rounds the
-    probability up to a multiple of 2^-24. This is a little more than is charged.
+    probability up to a multiple of 2^-24. The resulting probability is a little larger than the one that is charged.
 
     num_samples : the number of records, at least 1
     sample_rate : the sampling probability, a float in (0, 1]

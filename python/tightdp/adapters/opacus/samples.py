@@ -26,7 +26,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
 
 def _keep_current_grad_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
-    """Keeps the gradients that Opacus' copy would equal, and returns the others, which Opacus then copies."""
+    """Stores the gradients that Opacus need not copy, and returns the other gradients, which Opacus then copies."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}
     for parameter, gradient in sampler(layer, activations, backprops).items():

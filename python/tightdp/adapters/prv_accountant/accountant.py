@@ -20,7 +20,7 @@ class PRVAccountant:
     default).
 
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, but have no effect. The width of an interval is that of the default engine, at any delta in
+    ``eps_max`` are checked, but have no effect. Each interval is as wide as one of the default engine, at any delta in
     (0, 1).
 
     ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
