@@ -62,7 +62,7 @@ class DPIS:
     ----------
     batch_size : expected number of records that a step takes, if ``norm_share`` is right. None for a hundredth of the
         public number of records: with a ``norm_share`` of .5, the sampling probability is then that of ``DPSGD``. If
-        the run would take over 2,500,000 steps, the batch size is enlarged until it takes so many.
+        the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
     epochs : number of epochs, each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is
@@ -78,11 +78,11 @@ class DPIS:
     floor : smallest norm, over C, from which the bound on a record's later norms is computed
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C
-    reserve : with ``norm_share=None``, the share of epochs, the first ones, that keep enough budget for later epochs to
-        cost the most possible
+    reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
+        epochs even if these have the largest possible cost
     optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
         ``spread``, as for ``DPSGD``
-    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
     spread : as for ``DPSGD``
 
     Guarantee, add/remove one record: if ``norm_share`` is a number, that of Poisson-subsampled Gaussians (q,
@@ -152,7 +152,7 @@ class DPIS:
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
-        order of the filter and the length of the steps are chosen by them.
+        order of the filter and the length of the steps follow from these steps.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -227,7 +227,7 @@ class DPISEpochSettings:
         if self.settings.norm_share is not None:
             return float(calibrate(lambda noise: Gaussian(noise) * sums, epsilon=epsilon / 2, delta=delta))
         half = FilterBudget(epsilon / 2, delta)
-        return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost falls with the square
+        return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost is proportional to 1/noise^2
 
     def check_norms(self) -> None:
         """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
@@ -276,7 +276,7 @@ class DPISEpochSettings:
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
         noise = self._choose_noise(budget, epoch, share)
-        while noise > self.largest_noise and share < 1:  # a larger share takes less noise, and is as unbiased
+        while noise > self.largest_noise and share < 1:  # a larger share needs less noise, and adds no bias
             share = min(1.0, 2 * share)
             noise = self._choose_noise(budget, epoch, share)
         return share, noise
@@ -321,8 +321,9 @@ class _DPISRun(DPISEpochSettings):
         return run_fixed_dpis
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the
-        largest cost. They set the length of steps, because q / noise is about the same for any norms."""
+        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the run
+        with the largest possible cost. They set the length of steps, because q / noise is about the same for any
+        norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:

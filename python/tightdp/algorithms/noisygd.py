@@ -1,8 +1,8 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
 Every step uses every record. So the account is the exact one of Gaussian noise, without an assumption about sampling.
-The effect of the noise on the weights depends on the total length of the steps and not on their number, so settings
-can follow from public facts."""
+At a given budget, the effect of the noise on the weights depends on the total length of the steps and not on their
+number. So the settings can be chosen from public facts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NoisyGD:
     center : the share of the budget (as mu^2) for releasing the mean of the features, which is then subtracted from
         them. Gradients become smaller, so the same clipping needs less noise. 0 to leave the features as they are. Used
         only for linear models with an intercept
-    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
     noise_multiplier : noise over ``max_norm`` in each step; None computes it from the estimator's epsilon and delta
 
     Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
@@ -156,5 +156,6 @@ def _choose_noisygd_momentum(stride: float, steps: int) -> float:
 
 
 def _find_noisygd_step_count(holds: Callable[[int], bool]) -> int:
-    """Returns the least number of steps in the range for which ``holds``, or the largest one."""
+    """Returns the least number of steps in the range for which ``holds`` is true, or else the largest number in the
+    range."""
     return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

@@ -51,7 +51,8 @@ not cost more."""
 NUMBERS = (REFERENCE, 1)
 """Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon from which the count's noise is computed, for an algorithm that has its own, tiny noise."""
+"""Largest epsilon from which the count's noise is computed if the algorithm has its own noise. Tiny noise has a larger
+epsilon."""
 
 
 def release_count_and_plan_algorithm(

@@ -77,7 +77,8 @@ MOST_STEPS = MOST_RELEASES // 4
 
 
 def compute_smallest_batch_share(epochs: float) -> float:
-    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` take at most ``MOST_STEPS``.
+    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` epochs take at most
+    ``MOST_STEPS`` steps.
 
     The user chooses a batch size before the number of records is released, so every number of records needs a plan. A
     batch size below this share of the records is replaced by this share."""
