@@ -52,7 +52,7 @@ def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None
 
 
 def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if the file ``out`` exists already, because it may be anybody's.
+    """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
     An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
     """
@@ -176,6 +176,6 @@ def print_release(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drops the rest of its buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards the text that is still in its buffer
         print(text, file=sys.stderr)
         raise ValueError(f"the standard output cannot be written ({error.strerror}): the release is above") from None

@@ -48,7 +48,8 @@ from .learned_columns import count_declared_classes, fit_learned_columns, plan_t
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
 DOUBTFUL_SHARE = 0.5
-"""Share of the records beyond a column's bounds above which a note is printed, as the bounds are probably wrong."""
+"""A note is printed if more than this share of the records lies beyond a column's bounds, because the bounds are then
+probably wrong."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
