@@ -42,13 +42,14 @@ _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE TABLE tightdp_spent (number INTEGER PRIMARY KEY, time TEXT NOT NULL, note TEXT NOT NULL, "
-    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index of the digests records each entry a second time
+    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # UNIQUE makes an index, which stores all digests again
     TABLE,
 )
 
 
 class Entry(NamedTuple):
-    """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases.
+    """One spend: its number from 1 on, the time at which it was recorded (UTC, ISO 8601), the caller's note, and the
+    releases.
 
     ``releases`` holds mechanisms with their counts. ``release`` is the identifier that the statement of the release
     repeats. It is None in entries of older versions, which drew no identifiers.
@@ -62,7 +63,7 @@ class Entry(NamedTuple):
 
 
 class _KnownLedgerEntries(NamedTuple):
-    """A summary of the ledger up to some entry, all of which was checked."""
+    """A summary of the first entries of the ledger, all of which were checked."""
 
     number: int
     """Number of the last entry. It is 0 for a ledger without entries."""
@@ -81,7 +82,7 @@ class Ledger:
 
     Call ``spend`` BEFORE a release, and release nothing unless ``spend`` returns. It checks the budget and records the
     charge in one transaction, which is on the disk before ``spend`` returns. Therefore, even if a process is killed at
-    any time, everything that was released is recorded, and the total of all records is within the budget.
+    any time, everything that was released is recorded, and the total of all recorded charges is within the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
     ``neighbors``. This holds even if releases are chosen in the light of earlier ones, because all charges pass one
