@@ -103,7 +103,7 @@ class Caps(CappedFilter):
 
 
 class FixedPlan(Caps):
-    """A budget for each mechanism of a composition as often as it is there, in any order.
+    """A budget that allows each mechanism of a composition as often as it occurs in the composition, in any order.
 
     Parameters
     ----------

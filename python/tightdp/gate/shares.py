@@ -12,8 +12,8 @@ from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further one brings
-a digit or two."""
+"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further evaluation
+gains only a digit or two."""
 MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five are usual."""
 SLACK = 1e-7
