@@ -132,8 +132,8 @@ def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) ->
     """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
     values, for each level q and column.
 
-    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. So the norm of what one
-    record adds is at most the sensitivity.
+    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. The sensitivity is the
+    largest norm of the vector that one record adds.
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)

@@ -197,8 +197,8 @@ def build_scaler_query(values: Values, low: Any, high: Any) -> Query:
     """Returns the query of the number, sum and sum of squares of each column's values. Values are clipped to
     [low, high] and mapped to [-1, 1].
 
-    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. So
-    the norm of what it adds is at most sqrt(3).
+    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. The
+    norm of this vector is at most sqrt(3).
     """
     columns = count_columns_to_preprocess(values)
 
