@@ -213,7 +213,8 @@ def validate_weights_of_records(given: Any, records: int, *, some: bool = True) 
 def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 if none is declared and records have no weights.
 
-    Raises ValueError if records have weights and no largest weight is declared, or if it is not a positive number.
+    Raises ValueError if records have weights and no largest weight is declared, or if the declared weight is not a
+    positive number.
     """
     if declared is not None:
         return _check.positive("max_sample_weight", declared)

@@ -98,8 +98,8 @@ def as_label_of_cell(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels as an array of their type, which each label has by itself. No label is converted to the type of
-    the others. Raises TypeError if two labels have different types, or if a cell is not a label."""
+    """Returns labels that are all of one type as an array of this type. No label is converted to the type of another
+    one. Raises TypeError if two labels have different types, or if a cell is not a label."""
     found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")

@@ -42,7 +42,7 @@ class BlockSum:
     prepare: Prepare
     part: Part
     size: int | None
-    """Number of records that are summed together. With None, all records of the block are."""
+    """Number of records that are summed together. With None, all records of the block are summed together."""
     center: NDArray[np.float64] | None
     largest: float
 
