@@ -129,7 +129,7 @@ def accuracy(
         is taken to be public
     epsilon, delta : the guarantee to meet, add/remove one record: epsilon > 0, in nats, and delta in (0, 1)
     noise_multiplier : the standard deviation of the noise in each count, in records, > 0, in place of ``epsilon``
-    confidence : of each interval, in (0, 1)
+    confidence : the confidence of each interval, in (0, 1)
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : a ledger that is charged before the release, with ``note``
 
@@ -279,7 +279,7 @@ def _release_prediction_counts(
     ledger: Any,
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
-    """Charges for ``size`` counts, only one of which is changed by a record, by 1. Then adds noise to the counts.
+    """Charges for ``size`` counts, and then adds noise to them. One record must change at most one count, by 1.
 
     Returns the noisy counts, the charge, the bound on epsilon, the noise multiplier and the statement.
     """
@@ -311,7 +311,8 @@ def _bound_noise_of_predictions(sigma: float, failing: float) -> float:
 
 
 def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
-    """Returns (right, wrong) in the worst and in the best case, if each is within ``wide`` of the released count."""
+    """Returns (right, wrong) in the worst and in the best case, if each true count is within ``wide`` of the released
+    one."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
