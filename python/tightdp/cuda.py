@@ -66,7 +66,7 @@ def delta(
     """Returns bounds on delta(epsilon), as ``run.delta(epsilon, engine="prv")`` does, on a CUDA device.
 
     ``epsilon`` is a finite number, in nats. The other arguments, ``run``, ``neighbors``, ``eps_error``,
-    ``delta_error``, ``max_bytes`` and ``device``, are those of ``tightdp.cuda.epsilon``, and so are the errors.
+    ``delta_error``, ``max_bytes`` and ``device``, are those of ``tightdp.cuda.epsilon``, which raises the same errors.
 
     >>> from tightdp import cuda
     >>> cuda.delta(dp.Gaussian(1.0) * 10, 5.0)  # doctest: +SKIP

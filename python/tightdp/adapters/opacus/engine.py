@@ -166,10 +166,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
+        """Returns the result of ``make_private`` with the smallest noise multiplier that meets the target.
 
-        Steps that the account already holds count towards the target. ``target_epsilon`` is >= 0, in nats,
-        ``target_delta`` is in [0, 1], and the other parameters are those of Opacus.
+        The target is met after ``epochs`` epochs, and steps that the account already holds count towards it.
+        ``target_epsilon`` is >= 0, in nats, ``target_delta`` is in [0, 1], and the other parameters are those of
+        Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(
