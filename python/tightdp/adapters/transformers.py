@@ -100,7 +100,7 @@ class PrivateTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Saves the model, and beside it the statement of the run that trained it.
 
-        ``output_dir`` is the folder; None is that of the training arguments.
+        ``output_dir`` is the folder; None stands for the folder that the training arguments name.
         """
         super().save_model(output_dir, _internal_call)
         if self.run is not None and self.args.should_save:

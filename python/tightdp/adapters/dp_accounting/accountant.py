@@ -53,9 +53,10 @@ class _SpentEvents(NamedTuple):
 class TightDPAccountant(PrivacyAccountant):
     """A ``dp_accounting.PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
-    ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and ``RdpAccountant`` of this package replaces that of
-    dp_accounting. ``value_discretization_interval`` is the interval of the grid of ``privacy_loss_distribution``.
-    ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes any other result.
+    ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and this package's ``RdpAccountant`` replaces
+    dp_accounting's ``RdpAccountant``. ``value_discretization_interval`` is the interval of the grid of
+    ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
+    any other result.
 
     Under REPLACE_ONE it matters which bound the noise is relative to. ``noise_relative_to`` names this bound. It is
     "contribution" for the bound on one record's contribution, and "sensitivity" for the sensitivity of the query under
@@ -211,7 +212,8 @@ class TightDPAccountant(PrivacyAccountant):
 
     @property
     def rdp(self) -> NDArray[np.float64]:
-        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is that of a larger order."""
+        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is the bound for a slightly larger
+        order."""
         run, neighbors = self._translate_to_question()
         if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
@@ -265,7 +267,7 @@ class RdpAccountant(TightDPAccountant):
     Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
     dp_accounting, because the sensitivity alone gives no bound for them.
 
-    ``orders`` and ``neighboring_relation`` are those of dp_accounting.
+    ``orders`` and ``neighboring_relation`` are as in dp_accounting.
 
     >>> import dp_accounting
     >>> from tightdp.adapters.dp_accounting import RdpAccountant

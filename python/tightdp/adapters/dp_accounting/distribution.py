@@ -63,11 +63,12 @@ def privacy_loss_distribution(
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
     distribution for each of them. The result may be composed with other distributions of dp_accounting.
 
-    Between points of the default grid, delta of the result exceeds that of ``run`` by about one part in 10,000, or one
-    part in 500 if the grid engine is used, times the number of distinct mechanisms. The excess is at most one part in
-    50, and is this large if a bound takes more than about ten milliseconds. On coarser grids the excess is up to ten
-    times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under "replace" get the
-    distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as large.
+    Between points of the default grid, the result's delta exceeds the delta of ``run`` by about one part in 10,000, or
+    one part in 500 if the grid engine is used. This excess is multiplied by the number of distinct mechanisms, up to
+    one part in 50. It is one part in 50 if a bound takes more than about ten milliseconds. On coarser grids the excess
+    is up to ten times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under
+    "replace" get the distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as
+    large.
 
     This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
     and for repeat-and-select, it takes about twenty seconds.

@@ -75,9 +75,9 @@ def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart
 def _is_event_stated_for_neighbors(event: Any, reading: EventReading) -> bool:
     """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
-    The parameters of noise on integers do so if noise is relative to twice the bound on one contribution. The reason is
-    that a query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because D/2 need not
-    be an integer.
+    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. The
+    reason is that a query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because
+    D/2 need not be an integer.
     """
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 

@@ -24,7 +24,8 @@ def build_exported_hull(above: dict[int, float], below: dict[int, float], interv
     """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
-    have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed pair.
+    mappings have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed
+    pair.
     """
     points = _ExportedCurve(above, below, interval)
     nodes: list[int] = []

@@ -116,7 +116,7 @@ class Accountant(IAccountant):
     def _return_zero_to_opacus(self, delta: float) -> float:
         """Returns an epsilon of 0.
 
-        Raises ValueError if the history looks like one of a search that keeps trying less noise.
+        Raises ValueError if the history looks as if a search keeps trying less noise.
         """
         if self.history and all(0 < _check_opacus_entry(entry)[0] < _NO_NOISE for entry in self.history):
             raise ValueError(

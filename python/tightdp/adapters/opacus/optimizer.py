@@ -86,7 +86,8 @@ class ExactOpacusOptimizer(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Raises ValueError unless there is one bound or, with per-layer clipping, a list of one for each parameter.
+        """Raises ValueError unless there is one bound or, with per-layer clipping, a list with one bound for each
+        parameter.
 
         Several bounds must be given as a list or a tuple, because Opacus takes the length.
         """
@@ -291,7 +292,7 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
 
     The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 
-    The parameters are those of Opacus. These differ:
+    The parameters are as in Opacus, except for these:
 
     max_grad_norm : float in [1e-30, 1e30]
     expected_batch_size : positive number, if ``loss_reduction`` is "mean"
@@ -323,8 +324,8 @@ class DPPerLayerOptimizer(ExactOpacusOptimizer, optimizers.DPPerLayerOptimizer):
 
     The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
 
-    The other arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPOptimizer``, which has an example:
+    The other arguments, such as ``arithmetic`` and ``generator``, are as for ``DPOptimizer``, which has an example and
+    raises the same errors.
 
     >>> from tightdp.adapters.opacus import DPPerLayerOptimizer, optimizer_class
     >>> optimizer_class("per_layer", distributed=False) is DPPerLayerOptimizer
@@ -338,8 +339,8 @@ class DistributedDPOptimizer(_ExactDistributedOpacusOptimizer, optimizers.Distri
     The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own
     examples without noise.
 
-    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPOptimizer``, which has an example:
+    The arguments, such as ``arithmetic`` and ``generator``, are as for ``DPOptimizer``, which has an example and raises
+    the same errors.
 
     >>> from tightdp.adapters.opacus import DistributedDPOptimizer, optimizer_class
     >>> optimizer_class("flat", distributed=True) is DistributedDPOptimizer
@@ -352,8 +353,8 @@ class SimpleDistributedPerLayerOptimizer(
 ):
     """``DistributedDPOptimizer`` with a bound for each parameter.
 
-    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPPerLayerOptimizer``.
+    The arguments, such as ``arithmetic`` and ``generator``, are as for ``DPPerLayerOptimizer``, which raises the same
+    errors.
 
     >>> from tightdp.adapters.opacus import SimpleDistributedPerLayerOptimizer, optimizer_class
     >>> optimizer_class("per_layer", distributed=True) is SimpleDistributedPerLayerOptimizer
