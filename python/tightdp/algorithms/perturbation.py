@@ -47,9 +47,9 @@ class OutputPerturbation:
     noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
         a record's gradient and N the number of records; None computes it from epsilon and delta
 
-    Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
-    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
-    and the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+    Needs ``regularization`` > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Departure from Zhang et
+    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps, and
+    the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 

@@ -20,7 +20,7 @@ from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
 """Default sampling probability. With it 20 epochs have 1,000 steps, which are short enough for the step length not to
-matter. The privacy is as good as that of full batches for noise multipliers of about 1 or more."""
+matter. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
 """Factor in the default spread, chosen by experiments on Adult, Bank, IPUMS-BR and MNIST. There, half or twice this
 factor costs .1 to .5% of accuracy."""
