@@ -78,7 +78,7 @@ def paired(
 
 
 def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores]:
-    """Returns ``trials`` scores of ``run(True)``, with the canary, and as many of ``run(False)``, without it.
+    """Returns ``trials`` scores of ``run(True)``, with the canary, and ``trials`` scores of ``run(False)``, without it.
 
     The calls alternate. ``run`` must use fresh randomness at every call.
 
