@@ -144,8 +144,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         ``charged_`` and ``privacy_`` cover all calls since ``fit``, and every call adds its charge. ``disjoint=True``
         states that no record of this call was in an earlier call. You answer for the truth of this statement. If each
-        record is in one call only, the charge is that of the most expensive call (docs/theory/blocks.md, section 4).
-        ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
+        record is in one call only, the total charge is the charge of the most expensive call (docs/theory/blocks.md,
+        section 4). ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
 
         X, y and ``sample_weight`` are as for ``fit``, whose errors this method raises. Returns the classifier
         itself.

@@ -77,7 +77,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does, and returns the regressor
         itself.
 
-        ``sample_weight`` and ``disjoint`` are as there.
+        ``sample_weight`` and ``disjoint`` are as for that method.
         """
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
