@@ -21,7 +21,7 @@ MOST_TRIALS = 50
 
 
 def compute_solver_dot_product(a: Array, b: Array) -> float:
-    """Returns a . b. The order of additions does not depend on the number of threads, unlike that of BLAS."""
+    """Returns a . b. The order of additions does not depend on the number of threads, unlike the order in BLAS."""
     return float((a * b).sum())
 
 
