@@ -1,8 +1,8 @@
 """Private quantiles of columns, found by a binary search over a public grid with noisy counts
 (docs/theory/quantiles.md).
 
-The method is that of Huang, Liang and Yi (NeurIPS 2021), section 3, in integers and for all columns at once. Each round
-of the search releases one noisy count for each level and column.
+The method is from section 3 of Huang, Liang and Yi (NeurIPS 2021), but in integers and for all columns at once. Each
+round of the search releases one noisy count for each level and column.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STEPS = 32
 """Number of grid points in an octave. Neighbouring points differ by 3 %, which is fine enough for clipping and
 imputing. The 63 octaves of either sign, from 10^-6 to 9 10^12, and 0 are 4,033 points. A search takes 12 rounds."""
 MARGIN = 3.0
-"""Number of standard deviations of the noise by which levels are moved toward the median. Otherwise, in a region
-without values, noise alone could look like a few values, and the search would end far from the data. With this margin,
-the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
+"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, in a
+region without values, noise alone could look like a few values, and the search would end far from the data. With this
+margin, the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
-"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would be
-those of the middle of the column."""
+"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would
+enclose only the middle of the column."""
 POINTS = 1024
 """Number of grid points of a declared range, both ends included. A search on them takes 10 rounds."""
 
