@@ -158,7 +158,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if ``found``, a number of records or blocks, differs from that of the first pass."""
+    """Raises RuntimeError if ``found``, a number of records or blocks, differs from the number in the first pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 

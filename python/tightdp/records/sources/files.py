@@ -293,7 +293,7 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
+        """Returns Arrow's data set of the files at ``paths``. By default it has the schema of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
@@ -323,7 +323,7 @@ def _import_pyarrow() -> Any:
 
 
 def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
-    """Returns the name of the format: the given one, or that of the first file, which may be in a folder."""
+    """Returns the name of the format: the given one, or the format of the first file. This file may be in a folder."""
     _import_pyarrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)
