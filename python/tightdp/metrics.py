@@ -133,7 +133,7 @@ def accuracy(
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : a ledger that is charged before the release, with ``note``
 
-    Each record adds one to a single count. The number of records stays private. The guarantee is that of
+    Each record adds one to a single count. The number of records stays private. Guarantee: the privacy of
     Gaussian(noise_multiplier), add/remove one record.
 
     Raises ValueError or TypeError, which names the argument, before anything is charged, and ``BudgetExceeded`` if the
@@ -184,7 +184,7 @@ def confusion_matrix(
 
     ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
     counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
-    guarantee are those of ``accuracy``, since a record adds one to at most one count.
+    guarantee are as for ``accuracy``, since a record adds one to at most one count.
 
     Parameters
     ----------
