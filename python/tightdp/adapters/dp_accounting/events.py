@@ -183,7 +183,7 @@ def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mecha
 
 
 def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of the output for an answer and the output for the special record, which is uniform.
+    """Returns the pair of two outputs: the output for an answer, and the uniform output for the special record.
 
     Proof: docs/theory/conversions.md section 11.
     """

@@ -2,7 +2,7 @@
 
 Importing this module registers the accountant as "tightdp". ``opacus.PrivacyEngine(accountant="tightdp")`` and
 ``get_noise_multiplier(..., accountant="tightdp")`` then use it. The ``PrivacyEngine`` of this module also uses
-tightdp's code for clipping, sums and noise. It is made for Opacus 1.6 and torch 2.13.
+tightdp's code for clipping, sums and noise. The module is made for Opacus 1.6 and torch 2.13.
 
 The charge covers the optimiser: given the per-example gradients, its output has the distribution of the Gaussian
 mechanism to the last bit. The gradients themselves are idealised. PyTorch computes them in batches of floats, so the

@@ -90,8 +90,8 @@ class Accountant(IAccountant):
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned because
-        Opacus' ``RDPAccountant`` returns it, and is for information. The order is 0 before the first step.
+        The best order is the one whose Renyi divergence alone would give the smallest bound. The order is only for
+        information. It is returned because Opacus' ``RDPAccountant`` returns it. The order is 0 before the first step.
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """

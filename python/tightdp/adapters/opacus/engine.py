@@ -140,9 +140,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
         """Makes model, optimiser and data loader private, as Opacus' method does.
 
-        A step may add up several Poisson batches, by any of Opacus' ways to do so. It is then charged as if a record
-        may be in all of them. If an iteration over the loader is abandoned before a step, its sums are dropped when the
-        next iteration begins.
+        A step may add up several Poisson batches, by any of Opacus' ways to do so. Such a step is charged as if a
+        record may be in all of its batches. If an iteration over the loader is abandoned before a step, its sums are
+        dropped when the next iteration begins.
 
         Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
         such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.

@@ -192,7 +192,7 @@ class ExactOpacusOptimizer(_Base):
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
-        ``physical`` is the number of physical batches that were added together, which are all counted.
+        ``physical`` is the number of physical batches that were added together. All of them are counted.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
@@ -297,9 +297,9 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     max_grad_norm : float in [1e-30, 1e30]
     expected_batch_size : positive number, if ``loss_reduction`` is "mean"
     noise_multiplier : float in [0, 2^15]. With 0 nothing is protected, and sums are sums of floats
-    generator : torch.Generator, optional. The noise is repeatable if the generator is, which is for experiments, not
-        for releases. The generator is read at the first step with noise, and may be seeded until then. By default the
-        noise comes from ``SecureRandom``, with a key from the operating system
+    generator : torch.Generator, optional. If the generator is repeatable, so is the noise. Use this for experiments,
+        not for releases. The generator is read at the first step with noise, and may be seeded until then. By default
+        the noise comes from ``SecureRandom``, with a key from the operating system
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
 
@@ -374,7 +374,7 @@ def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | No
     """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one.
 
     ``clipping`` is "flat", "per_layer" or another of Opacus' ways to clip, ``distributed`` says whether training is
-    distributed, and ``grad_sample_mode`` is one of Opacus' modes. It raises no error.
+    distributed, and ``grad_sample_mode`` is one of Opacus' modes. The function raises no error.
 
     >>> from tightdp.adapters.opacus import optimizer_class
     >>> optimizer_class("flat", distributed=False).__name__, optimizer_class("adaptive", distributed=False)

@@ -16,7 +16,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
     Opacus still copies a gradient that other gradients are added to. It still copies gradients that have fewer examples
     than the batch, as with packed sequences. It also copies gradients that share memory with other tensors, because a
-    later addition in place would change those.
+    later addition in place would change the other tensors.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
