@@ -1,4 +1,4 @@
-"""The interface of an algorithm, which makes a plan from public facts and a target, and the parts of a plan."""
+"""The interface of an algorithm, and the parts of the plan that it makes from public facts and a target."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
 
     Before the sum, each row of d features is scaled down to norm sqrt(d)/2. This is the norm of d features of which a
     quarter are 1, and it is more than the norms of one-hot rows and of images in [0, 1]. If rows are longer, the
-    centre differs from the mean. It is then less useful, but just as private.
+    centre differs from the mean. The centre is then less useful, but just as private.
     """
 
     def run_centered_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
