@@ -133,7 +133,7 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
     If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
-    name. This raises ValueError, which names that file.
+    name, and a ValueError names that file.
     """
     try:
         if not force:
@@ -171,7 +171,7 @@ def print_release(text: str) -> None:
     """Prints a release on standard output.
 
     If standard output cannot be written, the release is printed on standard error instead, because budget was spent on
-    it. This raises ValueError.
+    it, and ValueError is raised.
     """
     try:
         print(text, flush=True)
