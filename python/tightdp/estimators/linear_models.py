@@ -92,11 +92,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
         number. It is required if records have weights, and it must not be computed from them.
 
-    Training minimises the weighted mean of the losses plus the penalty. Only the ratio of each weight to the largest
-    possible weight matters, which is ``max_sample_weight`` times the largest weight of a class. A record's gradient is
-    clipped first and then multiplied by that ratio. Therefore weights change no guarantee, and ``max_norm`` need not be
-    adapted to them (docs/theory/training.md, section 11). The declared largest weight wastes budget if few records have
-    a weight near it.
+    Training minimises the weighted mean of the losses plus the penalty. The largest possible weight is
+    ``max_sample_weight`` times the largest weight of a class. Only the ratio of each weight to the largest possible one
+    matters. A record's gradient is clipped first and then multiplied by that ratio. Therefore weights change no
+    guarantee, and ``max_norm`` need not be adapted to them (docs/theory/training.md, section 11). The declared largest
+    weight wastes budget if few records have a weight near it.
 
     Attributes
     ----------
