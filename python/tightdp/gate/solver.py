@@ -41,8 +41,8 @@ class SolverPoint(Protocol):
         """Returns the Hessian times v."""
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """Returns a function of t: the derivative by t of the convex function at w - t * direction, which grows with
-        t."""
+        """Returns a function of t: the derivative by t of the convex function at w - t * direction. This derivative
+        grows with t."""
 
 
 class MinimumNotReached(RuntimeError):
