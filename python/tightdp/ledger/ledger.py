@@ -89,9 +89,9 @@ class Ledger:
     ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
     a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
-    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. It
-    can be pickled, because the budget is in the file or the database and not in this object. A pickle holds no
-    password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
+    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. A
+    ``Ledger`` can be pickled, because the budget is in the file or the database and not in this object. A pickle holds
+    no password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
     ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
@@ -435,7 +435,7 @@ def _add_releases_to_filter(
 
 
 def name_ledger(ledger: Ledger | None) -> str | None:
-    """Returns the text that names a ledger in a statement, which includes the ledger's identity; None without one."""
+    """Returns the text by which a statement names a ledger, with the ledger's identity; None without a ledger."""
     if ledger is None:
         return None
     return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"
