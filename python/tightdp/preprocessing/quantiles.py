@@ -46,7 +46,7 @@ def build_quantile_grid(domain: Any, columns: int) -> Array:
     """Returns the values that a quantile may take, ascending, of shape (points, columns).
 
     If ``domain`` is None, this is the full grid of ``OCTAVES``. If it is (low, high), the points are equally spaced
-    between these, which are numbers or arrays with one number for each column.
+    between ``low`` and ``high``, which are numbers or arrays with one number for each column.
     """
     if domain is None:
         line = _build_full_quantile_grid()
@@ -157,7 +157,7 @@ def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> I
 def _bound_quantile_sensitivity(units: Sequence[int], columns: int) -> float:
     """Returns the norm of the longest vector that one record adds, rounded up.
 
-    For some k, a value is above the first k thresholds and adds -q for these. It adds 1 - q for the others."""
+    For some k, a value is above the first k thresholds and adds -q for these. For all others it adds 1 - q."""
     one: int = 2**DIGITS
     square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one
