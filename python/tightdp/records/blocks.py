@@ -227,7 +227,7 @@ def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
 
 
 def scale_weights_of_records(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
-    """Returns min(weight, ``largest``) / ``largest`` for each weight. It is in [0, 1] even after rounding."""
+    """Returns min(weight, ``largest``) / ``largest`` for each weight. The result is in [0, 1] even after rounding."""
     return np.minimum(weights, largest) / largest
 
 

@@ -28,7 +28,8 @@ class DaskBlocks(Blocks):
     Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
     active client, or on Dask's default scheduler if there is no client. Workers return one integer sum for each block.
     Batches and noise are drawn only in this process. The trained model has the same bits for any number of workers and
-    blocks. If a worker dies, its tasks are computed again. This charges nothing, and gives the same sums.
+    blocks. If a worker dies, its tasks are computed again. The second computation charges nothing, and gives the same
+    sums.
 
     Call ``persist`` on the collections first if they fit into the workers' memory. Otherwise each pass computes them
     again, and must get the same records each time (no random numbers, no shuffle without a seed). tightdp must be
