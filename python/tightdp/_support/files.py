@@ -29,8 +29,8 @@ def check_file(path: str | Path, most: int | None = None) -> None:
 def open_file(path: Path, most: int | None = None) -> BinaryIO:
     """Returns the file at ``path``, opened for reading. Raises as ``check_file`` does.
 
-    The file is checked before it is opened, because opening a device may already have an effect. It is checked again
-    after that, because another file may have replaced it. Opening does not wait for the other end of a pipe.
+    The file is checked before it is opened, because opening a device may already have an effect. The opened file is
+    checked again, because another file may have replaced it. Opening does not wait for the other end of a pipe.
     """
     check_file(path, most)
     file = open(path, "rb", opener=_open_file_without_waiting)  # noqa: SIM115
