@@ -68,7 +68,7 @@ def frequent_values(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "frequent_values",
 ) -> FrequentValues:
-    """Returns the values of a column, as text, whose noisy counts reach a threshold.
+    """Returns, as text, the values of a column whose noisy counts reach a threshold.
 
     Use them as the categories or labels of a model. The list of all values that occur would not be private.
 

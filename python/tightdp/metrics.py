@@ -67,8 +67,8 @@ class Accuracy(NamedTuple):
     interval: Interval
     """Interval that holds the share of right predictions among these records, with probability ``confidence``."""
     population: Interval
-    """Interval that holds the probability of a right prediction on a new record, with probability ``confidence``. It
-    assumes that all records are independent draws from one distribution."""
+    """Interval that holds the probability of a right prediction on a new record, with probability ``confidence``. This
+    interval assumes that all records are independent draws from one distribution."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the ``delta`` that was given."""
@@ -325,7 +325,8 @@ def _bound_accuracy(noisy: NDArray[np.int64], wide: float) -> Interval:
 
 
 def _bound_accuracy_below(successes: float, failures: float, error: float) -> float:
-    """Returns a lower confidence limit of the probability of a success, which fails with probability ``error`` at most.
+    """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
+    ``error``.
 
     The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.
     """
