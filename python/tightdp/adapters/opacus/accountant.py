@@ -71,12 +71,12 @@ class Accountant(IAccountant):
 
         The bound is 0.0 before the first step. It is infinity after a step without noise, and for ``delta`` = 0. At
         noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds, while the bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed that of ``composition`` by one part in 1,000, or by
-        one part in 100 below a noise multiplier of 0.025.
+        ``composition`` may take 0.4 s. The faster bound may exceed the bound of ``composition`` by one part in 1,000,
+        or by one part in 100 below a noise multiplier of 0.025.
 
-        Raises ValueError if epsilon is 0 although all noise multipliers of a non-empty history are positive and below
-        1e-9, which protects nothing. In this case every noise multiplier meets every target, and the search of
-        ``get_noise_multiplier`` for the smallest one would not end.
+        Noise multipliers below 1e-9 protect nothing. If epsilon is 0 all the same, every noise multiplier meets every
+        target, and the search of ``get_noise_multiplier`` for the smallest one would not end. Therefore, an epsilon of
+        0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
         """
         target = _check.closed_unit("delta", delta)
         account = self._read_opacus_history()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
-"""Base class of ``ExactOpacusOptimizer``. In its subclasses an optimiser of Opacus follows in the resolution order."""
+"""Base class of ``ExactOpacusOptimizer``. In each subclass, one of Opacus' optimisers comes next in the method
+resolution order."""
 MOST_NOISE = 32768
 """Largest noise multiplier of the optimisers."""
 _noise_multiplier = _check.interval(f"[0, {MOST_NOISE}]")
@@ -196,7 +197,8 @@ class ExactOpacusOptimizer(_Base):
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
-            # Workers may have drawn more batches since the skip was signalled, so the number at the signal counts.
+            # Workers may have drawn more batches since the skip was signalled, so the number at the time of the signal
+            # is used.
             now = self._signalled[0]
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
