@@ -51,7 +51,7 @@ class AlgorithmPlan(NamedTuple):
     releases : the number of releases, or None
     used : the settings that the plan chose
 
-    The budget raises ``BudgetExceeded`` if a run releases more.
+    The budget raises ``BudgetExceeded`` if a run releases more than the plan allows.
 
     >>> import tightdp as dp
     >>> from tightdp.train import AlgorithmPlan, FixedPlan
@@ -73,7 +73,8 @@ MOST_RELEASES = 10**7
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Largest number of steps that a small batch size may lead to. Where it would be exceeded, batches are enlarged."""
+"""Largest number of steps that a small batch size may lead to. If a run would take more steps, its batches are
+enlarged."""
 
 
 def compute_smallest_batch_share(epochs: float) -> float:
