@@ -24,7 +24,7 @@ from .expression import parse_composition_text
 from .number import parse_integer_argument, parse_real_argument
 
 DIGITS = ".12g"
-"""Format in which the ends of bounds are printed. They are rounded outward."""
+"""Format in which the ends of bounds are printed. The ends are rounded outward."""
 
 
 NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
