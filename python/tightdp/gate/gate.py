@@ -178,7 +178,7 @@ class Gate:
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
-        """Asks the budget for a release, and pays the whole charge before the first one. Returns the charged
+        """Asks the budget for a release, and pays the whole charge before the first release. Returns the charged
         mechanism."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)

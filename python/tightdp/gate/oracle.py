@@ -25,7 +25,8 @@ from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Number of records whose gradients are in memory together. A layer of 1,000 units takes 32 MB for them in float32."""
+"""Number of records whose gradients are in memory together. For a layer of 1,000 units, their gradients take 32 MB in
+float32."""
 
 
 Integers = NDArray[np.int64]

@@ -13,7 +13,7 @@ from fractions import Fraction
 from ..release.noise import RandomSource
 
 BATCH = 128
-"""Number of 64-bit words that are drawn together. An ordinary choice needs fewer."""
+"""Number of 64-bit words that are drawn together. An ordinary choice needs fewer words."""
 
 
 class ExactCoins:

@@ -21,7 +21,7 @@ SLACK = 1e-7
 or labels may be known only from releases, and noise is calibrated to 1e-9 for any number."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
-event. The threshold depends only on the logarithm of the share."""
+event. The threshold depends only on the logarithm of the share, so the exact share matters little."""
 
 
 class NoiseShare(NamedTuple):
