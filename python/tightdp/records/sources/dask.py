@@ -146,7 +146,8 @@ def _split_dask_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, An
 
 
 def _split_dask_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
-    """Splits a Dask data frame into partitions, with targets and weights that are None if they are named columns."""
+    """Splits a Dask data frame, targets and weights into partitions. Targets or weights that are columns become
+    None."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
         if name not in X.columns:
