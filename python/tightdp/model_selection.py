@@ -152,7 +152,7 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # repeated, so that the check does not take them for measurements
+        present = np.repeat(classes, 3)  # repeated, because distinct numbers would look like measurements
         if declared is not None and not must_learn_labels(declared):
             classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -198,7 +198,7 @@ class PrivateSearchCV(BaseEstimator):
         return inner, outer
 
     def _split_blocks(self, counted: BlockView, source: RandomSource) -> tuple[_TablePart, _TablePart]:
-        """Returns views of the blocks on the records to train on, and on those that are held out at random."""
+        """Returns two views of the blocks: the records to train on, and the records that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomRecordSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_outside_holdout(int(within.counts.sum()))
@@ -463,7 +463,7 @@ def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[An
 
 
 def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings in which estimators are copied, so that no two runs share one."""
+    """Returns settings in which estimators are copied, so that no two runs share an estimator."""
     return {
         name: copy_unfitted_estimator(value) if hasattr(value, "get_params") else value
         for name, value in settings.items()
