@@ -38,10 +38,10 @@ def epsilon(
 ) -> Bound:
     """Returns bounds on epsilon(delta), as ``run.epsilon(delta, engine="prv")`` does, on a CUDA device through CuPy.
 
-    The parameters are the same as there, and ``device`` is "cuda" or "cuda:N". The bounds are certified as on the host,
-    if cuFFT is as accurate as docs/theory/fft.md, section 4, assumes. The rounding term of their error budget is about
-    five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of the
-    device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
+    The parameters are those of ``run.epsilon``, and ``device`` is "cuda" or "cuda:N". The bounds are certified as on
+    the host, if cuFFT is as accurate as docs/theory/fft.md, section 4, assumes. The rounding term of the error budget
+    is about five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of
+    the device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
 
     The keywords ``neighbors``, ``eps_error`` and ``delta_error`` are those of ``Composition.epsilon``.
 
@@ -66,7 +66,7 @@ def delta(
     """Returns bounds on delta(epsilon), as ``run.delta(epsilon, engine="prv")`` does, on a CUDA device.
 
     ``epsilon`` is a finite number, in nats. The other arguments, ``run``, ``neighbors``, ``eps_error``,
-    ``delta_error``, ``max_bytes`` and ``device``, and the errors that it raises, are those of ``tightdp.cuda.epsilon``.
+    ``delta_error``, ``max_bytes`` and ``device``, are those of ``tightdp.cuda.epsilon``, which raises the same errors.
 
     >>> from tightdp import cuda
     >>> cuda.delta(dp.Gaussian(1.0) * 10, 5.0)  # doctest: +SKIP

@@ -25,7 +25,7 @@ from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta that covers the case that a value which only one record has is released.
+"""Share of delta for the event that a value of a single record is released.
 
 The threshold depends on the logarithm of this share, so its exact value matters little."""
 
@@ -51,7 +51,7 @@ class FrequentValues(NamedTuple):
     values: tuple[str, ...]
     """The released values. They are sorted, so that their order reveals nothing."""
     threshold: int
-    """A value is released if its noisy count is at least this."""
+    """Number of records that a value's noisy count must reach for the value to be released."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the ``delta`` that was given."""
@@ -68,15 +68,15 @@ def frequent_values(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "frequent_values",
 ) -> FrequentValues:
-    """Returns the values of a column, as text, whose noisy counts reach a threshold.
+    """Returns, as text, the values of a column whose noisy counts reach a threshold.
 
     Use them as the categories or labels of a model. The list of all values that occur would not be private.
 
     Parameters
     ----------
     values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers
-    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the case that a
-        value which only one record has reaches the threshold
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the event that the
+        value of a single record reaches the threshold
     missing : texts that stand for no value
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : a ledger that is charged before the release, with ``note``. It must have been created with a ``failure``
@@ -86,7 +86,7 @@ def frequent_values(
     time of this function depends on the number of different values. The running time is not protected.
 
     Raises ValueError for an argument out of its range, TypeError if ``values`` is a text or no sequence, and
-    ``BudgetExceeded`` if the ledger refuses the charge. Nothing is released then.
+    ``BudgetExceeded`` if the ledger refuses the charge. In each of these cases nothing is released.
 
     >>> import tightdp as dp
     >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]

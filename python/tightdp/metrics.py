@@ -67,8 +67,8 @@ class Accuracy(NamedTuple):
     interval: Interval
     """Interval that holds the share of right predictions among these records, with probability ``confidence``."""
     population: Interval
-    """Interval that holds the probability of a right prediction on a new record, with probability ``confidence``. It
-    assumes that all records are independent draws from one distribution."""
+    """Interval that holds the probability of a right prediction on a new record, with probability ``confidence``. This
+    interval assumes that all records are independent draws from one distribution."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the ``delta`` that was given."""
@@ -129,11 +129,11 @@ def accuracy(
         is taken to be public
     epsilon, delta : the guarantee to meet, add/remove one record: epsilon > 0, in nats, and delta in (0, 1)
     noise_multiplier : the standard deviation of the noise in each count, in records, > 0, in place of ``epsilon``
-    confidence : of each interval, in (0, 1)
+    confidence : the confidence of each interval, in (0, 1)
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : a ledger that is charged before the release, with ``note``
 
-    Each record adds one to a single count. The number of records stays private. The guarantee is that of
+    Each record adds one to a single count. The number of records stays private. Guarantee: the privacy of
     Gaussian(noise_multiplier), add/remove one record.
 
     Raises ValueError or TypeError, which names the argument, before anything is charged, and ``BudgetExceeded`` if the
@@ -184,7 +184,7 @@ def confusion_matrix(
 
     ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
     counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
-    guarantee are those of ``accuracy``, since a record adds one to at most one count.
+    guarantee are as for ``accuracy``, since a record adds one to at most one count.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def _release_prediction_counts(
     ledger: Any,
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
-    """Charges for ``size`` counts, only one of which is changed by a record, by 1. Then adds noise to the counts.
+    """Charges for ``size`` counts, and then adds noise to them. One record must change at most one count, by 1.
 
     Returns the noisy counts, the charge, the bound on epsilon, the noise multiplier and the statement.
     """
@@ -311,7 +311,8 @@ def _bound_noise_of_predictions(sigma: float, failing: float) -> float:
 
 
 def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
-    """Returns (right, wrong) in the worst and in the best case, if each is within ``wide`` of the released count."""
+    """Returns (right, wrong) in the worst and in the best case, if each true count is within ``wide`` of the released
+    one."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
@@ -324,7 +325,8 @@ def _bound_accuracy(noisy: NDArray[np.int64], wide: float) -> Interval:
 
 
 def _bound_accuracy_below(successes: float, failures: float, error: float) -> float:
-    """Returns a lower confidence limit of the probability of a success, which fails with probability ``error`` at most.
+    """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
+    ``error``.
 
     The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.
     """

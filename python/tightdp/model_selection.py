@@ -86,7 +86,7 @@ class PrivateSearchCV(BaseEstimator):
         mappings
     epsilon, delta : the guarantee of the whole search, add/remove one record
     mean : the expected number of runs, at least 1. The number of runs has a geometric distribution. More runs cost
-        little: ten have about 1.6 times the epsilon of one run, and a hundred about 2 times
+        little: ten runs have about 1.6 times the epsilon of one run, and a hundred runs about 2 times
     holdout : the expected share of records to score on, in (0, 1). ``fit`` raises ValueError if there are so few
         records that all might be held out: fewer than 33 for ``holdout=0.2`` and delta 1e-6
     random_state : None draws from the operating system's secure generator; an int is for experiments
@@ -95,9 +95,9 @@ class PrivateSearchCV(BaseEstimator):
     Attributes
     ----------
     best_estimator_, best_params_ : the model of the best run, trained on the records that are not held out, and its
-        settings. The model's account and statement are those of the search, because the choice is part of the cost.
-        Training the model further raises RuntimeError. A clone of it has the search's epsilon and delta, and can be
-        trained on other records
+        settings. The model's account and statement cover the whole search, because the choice is part of the cost.
+        Training the model further raises RuntimeError. A clone of the model has the search's epsilon and delta, and can
+        be trained on other records
     best_score_ : the best model's accuracy on the held-out records, estimated by noisy counts. It is somewhat too high,
         because the model was chosen by this score.
     privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
@@ -152,7 +152,7 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # repeated, so that the check does not take them for measurements
+        present = np.repeat(classes, 3)  # repeated, because distinct numbers would look like measurements
         if declared is not None and not must_learn_labels(declared):
             classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -198,7 +198,7 @@ class PrivateSearchCV(BaseEstimator):
         return inner, outer
 
     def _split_blocks(self, counted: BlockView, source: RandomSource) -> tuple[_TablePart, _TablePart]:
-        """Returns views of the blocks on the records to train on, and on those that are held out at random."""
+        """Returns two views of the blocks: the records to train on, and the records that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomRecordSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_outside_holdout(int(within.counts.sum()))
@@ -338,7 +338,7 @@ class PrivateSearchCV(BaseEstimator):
         self.classes_ = _get_searched_classifier(self.best_estimator_).classes_
 
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
-        """Makes the statement of the whole search from that of the best model."""
+        """Makes the statement of the whole search from the best model's statement."""
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
@@ -463,7 +463,7 @@ def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[An
 
 
 def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings in which estimators are copied, so that no two runs share one."""
+    """Returns settings in which estimators are copied, so that no two runs share an estimator."""
     return {
         name: copy_unfitted_estimator(value) if hasattr(value, "get_params") else value
         for name, value in settings.items()

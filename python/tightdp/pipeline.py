@@ -106,9 +106,9 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
         multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and ``privacy_`` bounds
         the epsilon of all steps at ``delta``
-    share : the part of the budget, in units of mu^2 (mu is that of Gaussian differential privacy), that the steps
-        before the last get together, in [1e-6, 1). It is divided equally among those steps that make releases, and
-        learning the labels counts as one of them. The last step gets the rest
+    share : the part of the budget, in units of mu^2 (mu is the parameter of Gaussian differential privacy), that the
+        steps before the last get together, in [1e-6, 1). It is divided equally among those steps that make releases,
+        and learning the labels counts as one of them. The last step gets the rest
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from its own stream; leave out the ``random_state`` of the steps
     ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used

@@ -62,7 +62,7 @@ _LIGHT = _PlotScheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light page. They are those of Okabe and Ito (2008), with a dark red in place of their yellow."""
+"""Colours on a light page. They are the colours of Okabe and Ito (2008), with a dark red in place of their yellow."""
 _DARK = _PlotScheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
@@ -88,7 +88,8 @@ def privacy(
 
     Parameters
     ----------
-    run : mechanism or composition, or a mapping from names to several of them. Up to eight can be told apart in grey
+    run : mechanism or composition, or a mapping from names to several of them. Up to eight runs can be told apart in
+        grey
     least_delta : the smallest delta that the profile shows, in (0, 1)
     points : number of points of each curve, an integer in [2, 10000]
     title : text above the figure; by default the mechanisms of a single run

@@ -84,7 +84,8 @@ def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 
 def interval(text: str) -> Callable[[str, Any], float]:
-    """Returns a function that checks that a value is a finite float in an interval, which ``text`` states: "(0, 1]"."""
+    """Returns a function that checks that a value is a finite float in the interval that ``text`` states, such as
+    "(0, 1]"."""
     low, high = map(float, text[1:-1].split(","))
     ends = [low] * (text[0] == "[") + [high] * (text[-1] == "]")
     accepted = f"a number in {text}"
@@ -167,6 +168,7 @@ _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.m
 
 
 def describe_value(value: Any) -> str:
-    """Returns at most a hundred characters of a value's repr, for an error message, quickly even for a large value."""
+    """Returns at most a hundred characters of a value's repr, for an error message. This is fast even for a large
+    value."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

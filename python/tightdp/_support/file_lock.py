@@ -19,13 +19,14 @@ with suppress(ImportError):  # Windows has no such module
 LOCKS_FOLDERS = fcntl is not None
 """True if a folder can be locked, as on every system but Windows."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
-"""Seconds between two attempts to take a lock: the first pause, and the longest. Each pause doubles the last one."""
+"""Seconds between two attempts to take a lock: the first pause, and the longest. Each pause is twice as long as the one
+before."""
 
 
 class FileLock:
     """The lock of a folder or of a file, which is held until ``release_lock`` is called. A missing file is created.
 
-    The lock is one of the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do: a process loses
+    The lock belongs to the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do: a process loses
     such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
     A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, so the lock

@@ -27,10 +27,10 @@ def check_file(path: str | Path, most: int | None = None) -> None:
 
 
 def open_file(path: Path, most: int | None = None) -> BinaryIO:
-    """Returns the file at ``path``, opened for reading. Raises as ``check_file`` does.
+    """Returns the file at ``path``, opened for reading. Raises the errors of ``check_file``.
 
-    The file is checked before it is opened, because opening a device may already have an effect. It is checked again
-    after that, because another file may have replaced it. Opening does not wait for the other end of a pipe.
+    The file is checked before it is opened, because opening a device may already have an effect. The opened file is
+    checked again, because another file may have replaced it. Opening does not wait for the other end of a pipe.
     """
     check_file(path, most)
     file = open(path, "rb", opener=_open_file_without_waiting)  # noqa: SIM115
@@ -43,13 +43,13 @@ def open_file(path: Path, most: int | None = None) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Returns the contents of a file of at most ``most`` bytes. Raises as ``check_file`` does."""
+    """Returns the contents of a file of at most ``most`` bytes. Raises the errors of ``check_file``."""
     with open_file(path, most) as file:
         return file.read(most)
 
 
 def read_text(path: Path, most: int) -> str:
-    """Returns the text of a UTF-8 file, with line ends converted to newlines. Raises as ``check_file`` does."""
+    """Returns the text of a UTF-8 file, with line ends converted to newlines. Raises the errors of ``check_file``."""
     return TextIOWrapper(BytesIO(read_bytes(path, most)), encoding="utf-8").read()
 
 

@@ -154,7 +154,7 @@ def check_json_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
 
 
 def check_same_json(plain: Any, written: Any, name: str = "") -> None:
-    """Raises ValueError, which says where, if a value of ``plain`` differs from that of ``written``."""
+    """Raises ValueError, which names the place, if a value of ``plain`` differs from the value there in ``written``."""
     if isinstance(written, dict):
         check_json_entries(name or "text", plain, written)
         for entry in written:
@@ -171,8 +171,7 @@ def check_same_json(plain: Any, written: Any, name: str = "") -> None:
 def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
     """Returns ``plain`` as a value of the type ``hint``.
 
-    The type is that of a number or a text, a tuple, a mapping, or a class whose values ``build`` makes from objects of
-    JSON.
+    The type is a number or a text, a tuple, a mapping, or a class whose values ``build`` makes from objects of JSON.
     """
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):

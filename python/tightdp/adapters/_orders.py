@@ -39,7 +39,7 @@ def choose_order_for_adapters(
         return epsilon_at_renyi_order(c, renyi.sum_renyi_moments(kept, c), target)
 
     low, high = 0, len(orders) - 1
-    while low < high:  # over the orders, bounds fall and then rise, or become infinite
+    while low < high:  # with growing order, the bounds on epsilon fall and then rise, or become infinite
         middle = (low + high) // 2
         low, high = (
             (low, middle)

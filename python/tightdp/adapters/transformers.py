@@ -100,7 +100,7 @@ class PrivateTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Saves the model, and beside it the statement of the run that trained it.
 
-        ``output_dir`` is the folder; None is that of the training arguments.
+        ``output_dir`` is the folder; None stands for the folder that the training arguments name.
         """
         super().save_model(output_dir, _internal_call)
         if self.run is not None and self.args.should_save:
@@ -122,7 +122,7 @@ class PrivateTrainer(Trainer):
                 raise ValueError(f"{name} must be {accepted}")
 
     def _make_run(self) -> PrivateRun:
-        """Returns a new private run of the model in its current state, which is charged for."""
+        """Returns a new private run that starts from the model's current state. Its first step spends the charge."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
         expected = size * arguments.gradient_accumulation_steps * arguments.world_size

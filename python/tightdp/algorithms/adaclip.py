@@ -5,8 +5,8 @@ Departures from the paper, each with its reason in docs/theory/adaclip.md:
 
 - Noise is added once, to the sum, so an empty batch has noise too. The divisor is public.
 - The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
-  the variance estimate. The rest is the variance of a batch mean, which is multiplied by a factor that makes it the
-  variance of one record.
+  the variance estimate. The rest is the variance of a batch mean. A factor turns it into the variance of one record's
+  gradient.
 - Variance estimates are averaged, and the average is confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
 """
 
@@ -41,26 +41,28 @@ class AdaCliP:
 
     Parameters
     ----------
-    batch_size : expected batch size B. If it is larger than the public number of records less one, this number replaces
-        it, because the mean of all records says nothing about their variance. If the run would take over 2,500,000
-        steps, the batch size is enlarged until it takes so many. None for a fiftieth of the public number of records
+    batch_size : expected batch size B. It is at most N - 1 for a public number N of records, and larger values are
+        replaced by N - 1, because the mean of all records says nothing about their variance. If the run would take over
+        2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public
+        number of records
     epochs : number of epochs; the number of steps is ceil(epochs / q)
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
-        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half of, or twice,
+        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None takes half of, or twice,
         the variance max_norm^2 gamma / parameters
     beta1, beta2 : weights of the past in the running mean and variance
     gamma : mean squared norm of the scaled gradients. A smaller one clips less and adds more noise
     noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
         and delta
-    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+    optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
         ``spread`` and ``max_norm``, as for ``DPSGD``
-    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
-    max_norm : clipping norm of the DP-SGD that the first step equals. Used if ``h1``, ``h2`` or ``optimizer`` is None
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
+    max_norm : clipping norm of the DP-SGD whose first step equals the first step of this algorithm. Used if ``h1``,
+        ``h2`` or ``optimizer`` is None
     spread : as for ``DPSGD``
 
-    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record, because centre and scale
-    are computed from past releases.
+    Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians, add/remove one record. Centre and scale
+    cost nothing, because they are computed from past releases.
 
     Raises ValueError for a setting out of its range.
 
@@ -154,8 +156,8 @@ class AdaCliP:
 def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
-    It is at least the one with which ``epochs`` take ``MOST_STEPS``. Where it would be ``records`` or more, it is
-    records - 1, or 0.5 for a single record."""
+    The result is at least the batch size with which ``epochs`` epochs take ``MOST_STEPS`` steps. Where it would be
+    ``records`` or more, it is records - 1, or 0.5 for a single record."""
     batch_size = max(batch_size, records * compute_smallest_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 

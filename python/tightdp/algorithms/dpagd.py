@@ -4,10 +4,11 @@ Each iteration releases a noisy gradient and privately chooses among ``candidate
 wins, the iteration spends more budget on a second release of the same gradient, and averages the two. Departures from
 the paper (docs/algorithms/dp-agd.md has the reasons):
 
-- Neighbours differ by adding or removing a record. The paper's relation is empty at a fixed number of records.
+- Neighbours differ by adding or removing a record. The paper asks for such neighbours too, but also fixes the number of
+  records, and then there are none.
 - All measurements of a gradient are averaged before the average is normalised to a direction.
 - The regulariser is multiplied by a public number of records.
-- The selection adds Gumbel noise, whose rho in zCDP is a quarter of that of Laplace noise of the same scale.
+- The selection adds Gumbel noise, whose rho in zCDP is a quarter of the rho of Laplace noise of the same scale.
 - The budget is asked before every release. The charge of the run is the exact composition of its caps, and not their
   zCDP alone.
 """
@@ -51,13 +52,14 @@ class DPAGD:
         paper has 0
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
     noise : "gumbel" selects by the exponential mechanism, whose choice has the distribution of Gumbel noise.
-        "exponential" selects by permute-and-flip, whose choice has the distribution of exponential noise, at the
+        "exponential" selects by permute-and-flip, whose choice has the distribution of exponential noise and costs the
         epsilon of Laplace noise
-    batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
-        is that of all records, which is valid for a sample too
-    noise_multiplier : noise of the first gradients over max_norm; None computes it from epsilon and delta
+    batch_size : expected size of a Poisson batch for each gradient and each selection; None takes all records. Samples
+        are charged as if they were all records, which is valid but not tight
+    noise_multiplier : standard deviation of the noise of the first gradients, divided by max_norm; None computes it
+        from epsilon and delta
 
-    Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
+    Guarantee: the privacy of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
     BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
     (docs/theory/caps.md).
 
@@ -100,8 +102,8 @@ class DPAGD:
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """Returns the mechanism of a selection. ``selections`` of them have the part ``share`` of the run's zCDP.
 
-        The rho of a Gaussian is 1/(2 noise_multiplier^2), that of Gumbel noise is eta^2/8, and that of exponential
-        noise is epsilon^2/2."""
+        The rho of a Gaussian is 1/(2 noise_multiplier^2), the rho of Gumbel noise is eta^2/8, and the rho of
+        exponential noise is epsilon^2/2."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 

@@ -60,34 +60,34 @@ class DPIS:
 
     Parameters
     ----------
-    batch_size : expected number of records that a step takes, if ``norm_share`` is right. None for a hundredth of the
-        public number of records: with a ``norm_share`` of .5, the sampling probability is then that of ``DPSGD``. If
-        the run would take over 2,500,000 steps, the batch size is enlarged until it takes so many.
+    batch_size : expected number of records that a step takes, if ``norm_share`` is right. None takes a hundredth of the
+        public number of records. With a ``norm_share`` of .5, the sampling probability is then the default one of
+        ``DPSGD``. If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
     epochs : number of epochs, each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is
         known in advance and charged exactly. If it is None, as in the paper, each epoch releases the ratio. Then q and
         the noise depend on releases, a filter of one Renyi order covers them, and epsilon must be given
-    noise_multiplier : standard deviation of the noise over C, only where ``norm_share`` is a number. None computes it
-        from the estimator's epsilon and delta.
-    norm_noise : noise multiplier of each released sum of norms, over the norm bound. None for 0.02 N or, if this is
-        larger, for the noise with which all of these sums take half of epsilon
+    noise_multiplier : standard deviation of the noise, divided by C; only where ``norm_share`` is a number. None
+        computes it from the estimator's epsilon and delta.
+    norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
+        this is larger, the noise with which all of these sums take half of epsilon
     reach : k >= 1. A record is a candidate with at most k times the probability that followed from its norm when its
         gradient was last computed. So a step computes about k batch_size gradients. A norm that has grown by more than
         the factor k is clipped to k times the old one
-    floor : smallest norm, over C, from which the bound on a record's later norms is computed
+    floor : smallest norm, divided by C, from which the bound on a record's later norms is computed
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C
-    reserve : with ``norm_share=None``, the share of epochs, the first ones, that keep enough budget for later epochs to
-        cost the most possible
-    optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
+    reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
+        epochs even if these have the largest possible cost
+    optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
         ``spread``, as for ``DPSGD``
-    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
     spread : as for ``DPSGD``
 
-    Guarantee, add/remove one record: if ``norm_share`` is a number, that of Poisson-subsampled Gaussians (q,
-    noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If it is None, (epsilon,
-    delta).
+    Guarantee, add/remove one record: if ``norm_share`` is a number, the privacy of Poisson-subsampled Gaussians (q,
+    noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If ``norm_share`` is None,
+    (epsilon, delta)-DP.
 
     The algorithm saves only computation. DPSGD with batch_size / norm_share has the same guarantee at the same noise,
     and its samples have a smaller variance (docs/theory/dpis.md, section 5).
@@ -152,7 +152,7 @@ class DPIS:
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
-        order of the filter and the length of the steps are chosen by them.
+        order of the filter and the length of the steps follow from these steps.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -227,7 +227,7 @@ class DPISEpochSettings:
         if self.settings.norm_share is not None:
             return float(calibrate(lambda noise: Gaussian(noise) * sums, epsilon=epsilon / 2, delta=delta))
         half = FilterBudget(epsilon / 2, delta)
-        return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost falls with the square
+        return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost is proportional to 1/noise^2
 
     def check_norms(self) -> None:
         """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
@@ -276,7 +276,7 @@ class DPISEpochSettings:
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
         noise = self._choose_noise(budget, epoch, share)
-        while noise > self.largest_noise and share < 1:  # a larger share takes less noise, and is as unbiased
+        while noise > self.largest_noise and share < 1:  # a larger share needs less noise, and adds no bias
             share = min(1.0, 2 * share)
             noise = self._choose_noise(budget, epoch, share)
         return share, noise
@@ -321,8 +321,9 @@ class _DPISRun(DPISEpochSettings):
         return run_fixed_dpis
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the
-        largest cost. They set the length of steps, because q / noise is about the same for any norms."""
+        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the run
+        with the largest possible cost. They set the length of steps, because q / noise is about the same for any
+        norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
@@ -369,11 +370,11 @@ def build_importance_sum_query(
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
     q |clip(g_k)| / max_norm, where g_k is the record's gradient.
 
-    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, each from the last time that the
-    record's gradient was computed, and are then taken by the norms themselves. With ``refresh``, all bounds are
-    computed anew first. The sensitivity is max_norm, and the sampling probability is q: whatever its remembered bound,
-    a record is taken with probability at most q and adds a vector of norm at most max_norm (docs/theory/dpis.md,
-    section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
+    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some of them are then taken by
+    the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``, all
+    bounds are computed anew first. The sensitivity is max_norm, and the sampling probability is q: whatever its
+    remembered bound, a record is taken with probability at most q and adds a vector of norm at most max_norm
+    (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = grid_for_outer_products(max_norm, records=oracle.public.records)

@@ -107,7 +107,7 @@ def fit(
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
         may hold them
     max_sample_weight : the largest weight, as for the classifiers; required where there are weights
-    initial : where to start, public or from earlier releases; None for the model's own start
+    initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own
     the others : as for the classifiers (``PrivateClassifier``)
 
     Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does

@@ -1,8 +1,8 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
 Every step uses every record. So the account is the exact one of Gaussian noise, without an assumption about sampling.
-The effect of the noise on the weights depends on the total length of the steps and not on their number, so settings
-can follow from public facts."""
+At a given budget, the effect of the noise on the weights depends on the total length of the steps and not on their
+number. So the settings can be chosen from public facts."""
 
 from __future__ import annotations
 
@@ -48,21 +48,22 @@ class NoisyGD:
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     spread : standard deviation that noise alone would give each weight by the last step. It sets the total length of
         the steps, spread * N / (max_norm * total noise multiplier), for N records and any number of steps. A larger
-        spread means less bias and more noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
-    steps : number of releases; None for (total length) / 8, within [20, 150]
-    momentum : in [0, 1). None for the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper end
-        is lower if there are fewer than 150 steps.
-    learning_rate : factor on the mean clipped gradient. None for (total length) / steps * (1 - momentum), or less where
-        the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more (docs/theory/training.md,
-        section 7).
+        spread means less bias and more noise. None takes 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
+    steps : number of releases; None takes (total length) / 8, within [20, 150]
+    momentum : in [0, 1). None takes the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper
+        end is lower if there are fewer than 150 steps.
+    learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), or a
+        smaller factor where the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more
+        (docs/theory/training.md, section 7).
     center : the share of the budget (as mu^2) for releasing the mean of the features, which is then subtracted from
         them. Gradients become smaller, so the same clipping needs less noise. 0 to leave the features as they are. Used
         only for linear models with an intercept
-    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
-    noise_multiplier : noise over ``max_norm`` in each step; None computes it from the estimator's epsilon and delta
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
+    noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
+        estimator's epsilon and delta
 
-    Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
-    All defaults depend on public facts alone.
+    Guarantee: the privacy of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one
+    record. All defaults depend on public facts alone.
 
     Raises ValueError for a setting out of its range.
 
@@ -156,5 +157,6 @@ def _choose_noisygd_momentum(stride: float, steps: int) -> float:
 
 
 def _find_noisygd_step_count(holds: Callable[[int], bool]) -> int:
-    """Returns the least number of steps in the range for which ``holds``, or the largest one."""
+    """Returns the least number of steps in the range for which ``holds`` is true, or else the largest number in the
+    range."""
     return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

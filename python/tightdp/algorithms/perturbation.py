@@ -47,9 +47,9 @@ class OutputPerturbation:
     noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
         a record's gradient and N the number of records; None computes it from epsilon and delta
 
-    Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
-    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
-    and the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+    Needs ``regularization`` > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Departure from Zhang et
+    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps, and
+    the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 
@@ -94,8 +94,8 @@ class ObjectivePerturbation:
     delta)-DP, add/remove one record. The change of curvature costs log(1 + beta/(N regularization)) of epsilon, where
     beta is the loss's largest second derivative times max_norm^2 and N the number of records. Departures from Kifer,
     Smith and Thakurta (2012): the exact Gaussian privacy profile replaces a tail bound, without the factor two that
-    losses of either slope would need. The minimum may be approximate, because a second, small Gaussian covers its error
-    (Iyengar et al. 2019).
+    would be needed if the loss could have slopes of both signs. The minimum may be approximate, because a second, small
+    Gaussian covers its error (Iyengar et al. 2019).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 

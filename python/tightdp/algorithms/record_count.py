@@ -43,15 +43,16 @@ noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."
 FREED = 1e-3
 """Part of the count's mu^2 that is left unspent, to pay for ``SLACK``."""
 SLACK = 1e-7
-"""Relative excess of the cap on Gaussians over what the reference plan spends. Plans for different counts differ by
-less, because noise is calibrated to 1e-9."""
+"""Relative excess of the cap on Gaussians over what the reference plan spends. The amounts that plans for different
+counts spend differ by less, because noise is calibrated to 1e-9."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""
 NUMBERS = (REFERENCE, 1)
 """Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon from which the count's noise is computed, for an algorithm that has its own, tiny noise."""
+"""Largest epsilon from which the count's noise is computed if the algorithm has its own noise. Tiny noise has a larger
+epsilon."""
 
 
 def release_count_and_plan_algorithm(

@@ -1,4 +1,4 @@
-"""Audits: lower bounds on the epsilon of a run, which attacks on the run prove.
+"""Audits, in which attacks on a run prove lower bounds on the run's epsilon.
 
 An audit attacks many runs with one canary, or one run with many canaries.
 

@@ -12,7 +12,7 @@ cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1
 MOST_TRIALS = 10**6
 """Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
-"""Replaces denominators of the continued fraction that are closer to 0."""
+"""Number that replaces denominators of the continued fraction that are closer to 0."""
 _TERMS = 100_000
 """Largest number of terms of the continued fraction. About sqrt(n) are needed (Press et al., Numerical Recipes, section
 6.4)."""
@@ -31,8 +31,8 @@ def binomial_tail_probability(k: int, n: int, p: float) -> float:
     """Returns P[Binomial(n, p) >= k] for any integer k and p in [0, 1], with a relative error of at most
     ``TAIL_ERROR``.
 
-    The probability is the regularised incomplete beta function I_p(k, n - k + 1). Its continued fraction, or that of
-    1 - I_p, is evaluated, whichever converges fast.
+    The probability is the regularised incomplete beta function I_p(k, n - k + 1). It is evaluated by the continued
+    fraction of I_p or of 1 - I_p, whichever converges fast.
     """
     if k <= 0 or p >= 1.0:
         return 1.0 if k <= n else 0.0
@@ -73,7 +73,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 
     ``successes`` is the number of successes among ``trials``, integers, and ``error`` in (0, 1).
 
-    Rounded down by ``TAIL_ERROR``. Clopper and Pearson's one-sided limit.
+    This is Clopper and Pearson's one-sided limit, rounded down by ``TAIL_ERROR``.
 
     It raises no error: the numbers are not checked, and ``successes`` must be in [0, ``trials``].
 
@@ -93,7 +93,7 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
 
     ``successes`` and ``trials`` are as for ``lower_limit``.
 
-    It raises no error either.
+    Like ``lower_limit``, this function raises no error.
 
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945

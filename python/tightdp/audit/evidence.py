@@ -88,9 +88,10 @@ class Evidence:
         probability at most ``1 - confidence``.
 
         ``claim`` is a mechanism or a composition. If it is true, power <= e^epsilon level + delta(epsilon) holds at
-        every epsilon, and the same holds in the other direction. Both are compared with the upper bound of the claim's
-        privacy profile. So violations at large deltas are found too, which can be seen with fewer runs than violations
-        at a small delta. Raises ValueError if "add" or "remove" is not proved for a mechanism of the claim.
+        every epsilon, and the same holds in the other direction. Both inequalities are checked with the upper bound of
+        the claim's privacy profile. This also finds violations at large deltas, for which fewer runs are enough than
+        for violations at small deltas. Raises ValueError if "add" or "remove" is not proved for a mechanism of the
+        claim.
         """
         for p, q, direction in self._list_test_directions():
             most = _compute_log_rate_ratio(p, q)

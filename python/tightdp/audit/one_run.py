@@ -1,7 +1,7 @@
 """Audits by one run with many canaries, each of which is included by a fair coin (Steinke, Nasr and Jagielski 2023).
 
-Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from that paper. It is proved
-there too, and does not assume that guesses and failures are independent.
+Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from that paper. The same section
+proves it, without the assumption that guesses and failures are independent.
 """
 
 from __future__ import annotations
@@ -117,13 +117,13 @@ def one_run(
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """Returns a bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any guesser.
 
-    ``guesses`` of ``canaries`` coins were guessed, integers; epsilon is in [0, inf) and delta in [0, 1]. Raises
-    ValueError for a number out of its range.
+    Of ``canaries`` coins, ``guesses`` were guessed; these numbers are integers. epsilon is in [0, inf) and delta in
+    [0, 1]. Raises ValueError for a number out of its range.
 
     Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
-    is P[W >= v], plus the most that failures can add. The mean number of failures is at most
-    canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a right one. So failures add the most if
-    they happen where W is just below v.
+    is P[W >= v], plus the most that failures can add. A failure is a guess that is right only because delta is above 0.
+    The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a
+    right one. So failures add the most if they happen where W is just below v.
 
     >>> from tightdp.audit import p_value
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins
@@ -163,7 +163,7 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
 def coins(canaries: int) -> npt.NDArray[np.bool_]:
     """Returns a fair coin for each canary, from the operating system's generator.
 
-    ``canaries`` is their number, an integer >= 1; ValueError otherwise.
+    ``canaries`` is their number, an integer >= 1. Raises ValueError for another number.
 
     >>> coins(3).shape
     (3,)

@@ -38,11 +38,11 @@ def paired(
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
     thresholds : thresholds that were fixed before the runs. Each is tried in both directions, and they share
         1 - confidence equally (union bound). None chooses a threshold by the first part of the scores, and computes the
-        limits from the others alone
-    holdout : the share of scores, the first ones, by which the threshold is chosen, in (0, 1)
+        limits from the other scores alone
+    holdout : the share of scores, counted from the first, by which the threshold is chosen, in (0, 1)
 
-    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, each with half of the
-    error.
+    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, and each fails with at
+    most half of the probability 1 - confidence (or of a threshold's share of it).
 
     Raises ValueError for an argument of another shape or out of its range.
 
@@ -78,7 +78,7 @@ def paired(
 
 
 def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores]:
-    """Returns ``trials`` scores of ``run(True)``, with the canary, and as many of ``run(False)``, without it.
+    """Returns ``trials`` scores of ``run(True)``, with the canary, and ``trials`` scores of ``run(False)``, without it.
 
     The calls alternate. ``run`` must use fresh randomness at every call.
 

@@ -52,7 +52,7 @@ def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None
 
 
 def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if the file ``out`` exists already, because it may be anybody's.
+    """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
     An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
     """
@@ -133,7 +133,7 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
     If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
-    name. This raises ValueError, which names that file.
+    name, and a ValueError names that file.
     """
     try:
         if not force:
@@ -171,11 +171,11 @@ def print_release(text: str) -> None:
     """Prints a release on standard output.
 
     If standard output cannot be written, the release is printed on standard error instead, because budget was spent on
-    it. This raises ValueError.
+    it, and ValueError is raised.
     """
     try:
         print(text, flush=True)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drops the rest of its buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards the text that is still in its buffer
         print(text, file=sys.stderr)
         raise ValueError(f"the standard output cannot be written ({error.strerror}): the release is above") from None

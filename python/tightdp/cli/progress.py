@@ -13,9 +13,9 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """A progress bar, which is drawn when it is called with (done, total). Both are numbers of ``unit``.
+    """A progress bar, which is drawn when it is called with (done, total). Both numbers count what ``unit`` names.
 
-    With a total of None only the count is drawn. Nothing is drawn unless ``shown``.
+    With a total of None only the count is drawn. Nothing is drawn unless ``shown`` is True.
     """
 
     def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:

@@ -48,7 +48,7 @@ class LabelRelease(NamedTuple):
     """Budget of the release of the labels."""
     epsilon: float | None
     delta: float
-    """Largest delta of the rest of the run. With ``epsilon``, it is the target that training has to meet."""
+    """Largest delta of the rest of the run. Training has to meet the target of ``epsilon`` and this delta."""
     rest: Caps
     """Caps on the charge of the rest of the run."""
 

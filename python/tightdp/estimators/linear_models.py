@@ -92,11 +92,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
         number. It is required if records have weights, and it must not be computed from them.
 
-    Training minimises the weighted mean of the losses plus the penalty. Only the ratio of each weight to the largest
-    possible weight matters, which is ``max_sample_weight`` times the largest weight of a class. A record's gradient is
-    clipped first and then multiplied by that ratio. Therefore weights change no guarantee, and ``max_norm`` need not be
-    adapted to them (docs/theory/training.md, section 11). The declared largest weight wastes budget if few records have
-    a weight near it.
+    Training minimises the weighted mean of the losses plus the penalty. The largest possible weight is
+    ``max_sample_weight`` times the largest weight of a class. Only the ratio of each weight to the largest possible one
+    matters. A record's gradient is clipped first and then multiplied by that ratio. Therefore weights change no
+    guarantee, and ``max_norm`` need not be adapted to them (docs/theory/training.md, section 11). The declared largest
+    weight wastes budget if few records have a weight near it.
 
     Attributes
     ----------
@@ -139,12 +139,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
     ) -> Any:
-        """Continues from the last fit with more records, or the same ones. Each call has ``epsilon`` and ``delta``.
+        """Continues from the last fit with more records, or the same ones. Each call by itself meets ``epsilon`` and
+        ``delta``.
 
         ``charged_`` and ``privacy_`` cover all calls since ``fit``, and every call adds its charge. ``disjoint=True``
         states that no record of this call was in an earlier call. You answer for the truth of this statement. If each
-        record is in one call only, the charge is that of the most expensive call (docs/theory/blocks.md, section 4).
-        ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
+        record is in one call only, the total charge is the charge of the most expensive call (docs/theory/blocks.md,
+        section 4). ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
 
         X, y and ``sample_weight`` are as for ``fit``, whose errors this method raises. Returns the classifier
         itself.
@@ -250,7 +251,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
-        if not again or (declared is None and not self._own):  # a run that declares none keeps the last fit's classes
+        if not again or (declared is None and not self._own):  # if none are declared, the last fit's are kept
             return
         same = declared is not None and must_learn_labels(declared) == self._learned
         if same and not self._learned:
@@ -418,8 +419,8 @@ class LogisticRegression(ProbabilisticClassifier, LinearClassifier):
 
 @dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
-    """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
-    than two.
+    """Private linear support vector machine with the hinge loss. If there are more than two classes, a score for each
+    class against the rest is trained, all scores together.
 
     With ``huber`` > 0 the kink of the hinge is rounded where |1 - margin| <= huber.
 

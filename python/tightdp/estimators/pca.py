@@ -52,8 +52,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     Attributes: ``components_`` has the shape (n_components, features). ``mean_`` has the shape (features,), and is zero
     without ``center``. ``privacy_``, ``charged_``, ``history_`` and ``statement_`` are as in classifiers.
 
-    The guarantee is that of one Gaussian(noise_multiplier) under adding or removing one record. docs/theory/adaclip.md,
-    section 5, has the proof. Rows that are not finite add nothing.
+    Guarantee: the privacy of one Gaussian(noise_multiplier) under adding or removing one record.
+    docs/theory/adaclip.md, section 5, has the proof. Rows that are not finite add nothing.
 
     Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
     the ledger refuses the charge.

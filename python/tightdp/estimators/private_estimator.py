@@ -56,7 +56,8 @@ from .shared.ownership import check_not_fitted_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""Counts of earlier runs before the first run: of all of them, and of those whose records were in no run before."""
+"""Two counts of earlier runs, as they are before the first run: the number of all runs, and the number of runs whose
+records were in no run before."""
 
 
 def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:

@@ -1,7 +1,7 @@
 """Private linear and ridge regression, which solves for the weights from one noisy second moment.
 
-The second moment is that of the rows (features, 1, target). It is released as in ``DPPCA``, so its sums are exact, and
-the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
+The second moment is taken over the rows (features, 1, target). It is released as in ``DPPCA``, so its sums are exact,
+and the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
     The number of records is not used, so it need be neither public nor released. A record with NaN among its features
     or as its target contributes nothing. An infinite target is clipped to ``target_bounds``, and infinite features are
-    clipped to ``bounds``. Without ``bounds``, a record with an infinite feature contributes nothing. The guarantee is
-    that of one Gaussian(noise_multiplier) under adding or removing one record.
+    clipped to ``bounds``. Without ``bounds``, a record with an infinite feature contributes nothing. Guarantee: the
+    privacy of one Gaussian(noise_multiplier) under adding or removing one record.
 
     Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
     the ledger refuses the charge.

@@ -39,7 +39,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         features as they are.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
         and targets are the mapped ones
-    the others : as for ``LogisticRegression``, and so are weights of records
+    the others : as for ``LogisticRegression``. Weights of records work as they do there
 
     Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of X and y as they are given. Within ``bounds`` the
     prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit. Predictions
@@ -77,7 +77,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does, and returns the regressor
         itself.
 
-        ``sample_weight`` and ``disjoint`` are as there.
+        ``sample_weight`` and ``disjoint`` are as for that method.
         """
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 

@@ -1,8 +1,8 @@
 """Budgets, which decide whether a run may make a release, and state the charge of the whole run.
 
 A fixed plan lists every release in advance. Caps let the algorithm choose releases adaptively, within fixed totals. The
-gate asks the budget before each release. The charge is that of the whole plan or of the caps, even if the run makes
-fewer releases. If releases are chosen by past outputs, only the caps bound the privacy loss (docs/theory/caps.md).
+gate asks the budget before each release. The charge covers the whole plan or the caps, even if the run makes fewer
+releases. If releases are chosen by past outputs, only the caps bound the privacy loss (docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Caps(CappedFilter):
 
 
 class FixedPlan(Caps):
-    """A budget for each mechanism of a composition as often as it is there, in any order.
+    """A budget that allows each mechanism of a composition as often as it occurs in the composition, in any order.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def split_gaussians_from_charge(charge: Composition) -> tuple[float, list[tuple[
 
 
 class BudgetWithinCaps:
-    """A plan's own budget, and caps that the plan must not exceed. Both are asked, and the charge is that of the
-    caps."""
+    """A plan's own budget, and caps that the plan must not exceed. Both must allow a release, and the charge is the
+    charge of the caps."""
 
     def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps

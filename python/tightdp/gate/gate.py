@@ -111,10 +111,10 @@ class Gate:
         """Releases the index of (about) the smallest score + ``offset``. The offset is public and is rounded to the
         query's grid.
 
-        With ``BoundedRange(eta)`` the choice is that of the exponential mechanism, which adds Gumbel noise of scale
-        sensitivity / eta to the scores. With ``PureDP(epsilon)`` the choice is that of permute-and-flip, which adds
+        With ``BoundedRange(eta)`` the index is chosen by the exponential mechanism, which adds Gumbel noise of scale
+        sensitivity / eta to the scores. With ``PureDP(epsilon)`` the index is chosen by permute-and-flip, which adds
         exponential noise of scale sensitivity / epsilon. These scales are enough because one record moves all scores in
-        the same direction. Both choices are drawn exactly (docs/theory/selection.md).
+        the same direction. Both mechanisms are sampled exactly (docs/theory/selection.md).
 
         ``query`` is one of scores, and ``offset`` has one number for each of them. Returns the ``Release`` of the
         index. Raises ValueError for another query.
@@ -178,7 +178,7 @@ class Gate:
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
-        """Asks the budget for a release, and pays the whole charge before the first one. Returns the charged
+        """Asks the budget for a release, and pays the whole charge before the first release. Returns the charged
         mechanism."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)

@@ -157,7 +157,7 @@ def _minimize_query_objective(
 
 
 def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
-    """Returns hinges with wider roundings of the kink than ``loss``, whose minima are starting points.
+    """Returns hinges whose kinks are rounded more widely than the kink of ``loss``. Their minima are starting points.
 
     If the rounding is narrow, few records are close to the kink, and Newton's method has little curvature to use."""
     if not isinstance(loss, Hinge):
@@ -267,7 +267,7 @@ class MinimumQueryPoint:
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Bounds the sum of the distances by which an ``error`` of the scores can move the residuals, which are the
+        """Bounds the sum of the distances by which an ``error`` of the scores can move the residuals. Residuals are the
         derivatives of the losses by the scores."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error

@@ -25,7 +25,8 @@ from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Number of records whose gradients are in memory together. A layer of 1,000 units takes 32 MB for them in float32."""
+"""Number of records whose gradients are in memory together. For a layer of 1,000 units, their gradients take 32 MB in
+float32."""
 
 
 Integers = NDArray[np.int64]
@@ -38,8 +39,8 @@ class Query:
 
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
     other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
-    coordinate by coordinate. If the query is one of ``scores``, one record adds between 0 and ``sensitivity`` to every
-    score. Only the gate calls ``evaluate``. Its sums wrap modulo 2^64, so it raises no error that depends on the
+    coordinate by coordinate. If ``scores`` is True, one record adds between 0 and ``sensitivity`` to every score. Only
+    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so it raises no error that depends on the
     records (docs/theory/exact.md).
 
     Parameters
@@ -108,15 +109,15 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; if it is None, the
-    gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
+    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
+    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
 
     Methods that end in ``_query`` return a ``Query`` for the gate. The others serve queries: what they return is as
     private as the records. Their arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
     ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
-    public facts. Raises TypeError if an algorithm needs records in memory and they are a ``Stream``.
+    public facts. Raises TypeError if an algorithm needs records in memory and they are a ``RecordStream``.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Oracle, Public, Records

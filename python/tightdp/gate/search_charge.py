@@ -23,8 +23,8 @@ class SearchRun(NamedTuple):
     score: float
     """Noise multiplier of the score."""
     charge: Composition
-    """Composition that covers the charge of any fit, and also that of its score. These charges do not add up, because
-    a record is in the training part or in the scored part."""
+    """Composition that covers the charge of any fit, and also the charge of its score. The two charges do not add up,
+    because a record is either in the training part or in the scored part."""
 
 
 def find_covering_search_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:

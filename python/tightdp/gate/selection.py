@@ -13,7 +13,7 @@ from fractions import Fraction
 from ..release.noise import RandomSource
 
 BATCH = 128
-"""Number of 64-bit words that are drawn together. An ordinary choice needs fewer."""
+"""Number of 64-bit words that are drawn together. An ordinary choice needs fewer words."""
 
 
 class ExactCoins:
@@ -41,7 +41,8 @@ class ExactCoins:
     def flip_exponential(self, x: Fraction) -> bool:
         """Returns True with probability exp(-x), for x >= 0.
 
-        There is a coin of probability exp(-1) for each whole unit of x, and one for the rest."""
+        One coin of probability exp(-1) is flipped for each whole unit of x, and one more coin for the rest of x. The
+        result is True if all coins succeed."""
         return all(
             self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
         ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
@@ -82,7 +83,7 @@ def select_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: Exa
     al. 2021).
 
     There is a coin of probability exp(-rate * (score - least)) for each score. The choice is uniform among the scores
-    whose coins came up."""
+    whose coins succeeded."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
     return up[coins.draw_index(len(up))]

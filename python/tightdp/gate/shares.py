@@ -12,8 +12,8 @@ from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further one brings
-a digit or two."""
+"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further evaluation
+gains only a digit or two."""
 MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five are usual."""
 SLACK = 1e-7
@@ -21,7 +21,7 @@ SLACK = 1e-7
 or labels may be known only from releases, and noise is calibrated to 1e-9 for any number."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
-event. The threshold depends only on the logarithm of the share."""
+event. The threshold depends only on the logarithm of the share, so the exact share matters little."""
 
 
 class NoiseShare(NamedTuple):

@@ -21,7 +21,7 @@ MOST_TRIALS = 50
 
 
 def compute_solver_dot_product(a: Array, b: Array) -> float:
-    """Returns a . b. The order of additions does not depend on the number of threads, unlike that of BLAS."""
+    """Returns a . b. The order of additions does not depend on the number of threads, unlike the order in BLAS."""
     return float((a * b).sum())
 
 
@@ -41,8 +41,8 @@ class SolverPoint(Protocol):
         """Returns the Hessian times v."""
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """Returns a function of t: the derivative by t of the convex function at w - t * direction, which grows with
-        t."""
+        """Returns a function of t: the derivative by t of the convex function at w - t * direction. This derivative
+        grows with t."""
 
 
 class MinimumNotReached(RuntimeError):

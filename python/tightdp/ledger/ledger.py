@@ -42,13 +42,14 @@ _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE TABLE tightdp_spent (number INTEGER PRIMARY KEY, time TEXT NOT NULL, note TEXT NOT NULL, "
-    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index of the digests records each entry a second time
+    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # UNIQUE makes an index, which stores all digests again
     TABLE,
 )
 
 
 class Entry(NamedTuple):
-    """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases.
+    """One spend: its number from 1 on, the time at which it was recorded (UTC, ISO 8601), the caller's note, and the
+    releases.
 
     ``releases`` holds mechanisms with their counts. ``release`` is the identifier that the statement of the release
     repeats. It is None in entries of older versions, which drew no identifiers.
@@ -62,7 +63,7 @@ class Entry(NamedTuple):
 
 
 class _KnownLedgerEntries(NamedTuple):
-    """A summary of the ledger up to some entry, all of which was checked."""
+    """A summary of the first entries of the ledger, all of which were checked."""
 
     number: int
     """Number of the last entry. It is 0 for a ledger without entries."""
@@ -81,16 +82,16 @@ class Ledger:
 
     Call ``spend`` BEFORE a release, and release nothing unless ``spend`` returns. It checks the budget and records the
     charge in one transaction, which is on the disk before ``spend`` returns. Therefore, even if a process is killed at
-    any time, everything that was released is recorded, and the total of all records is within the budget.
+    any time, everything that was released is recorded, and the total of all recorded charges is within the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
     ``neighbors``. This holds even if releases are chosen in the light of earlier ones, because all charges pass one
     ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
     a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
-    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. It
-    can be pickled, because the budget is in the file or the database and not in this object. A pickle holds no
-    password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
+    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. A
+    ``Ledger`` can be pickled, because the budget is in the file or the database and not in this object. A pickle holds
+    no password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
     ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
@@ -434,7 +435,7 @@ def _add_releases_to_filter(
 
 
 def name_ledger(ledger: Ledger | None) -> str | None:
-    """Returns the text that names a ledger in a statement, which includes the ledger's identity; None without one."""
+    """Returns the text by which a statement names a ledger, with the ledger's identity; None without a ledger."""
     if ledger is None:
         return None
     return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"

@@ -1,4 +1,4 @@
-"""Records the progress of each run that a ledger was charged for, so that of two copies of a run only one can go on.
+"""Records the progress of each run that a ledger was charged for, so that only one of two copies of a run can go on.
 
 docs/theory/filters.md, section 11, describes the protocol and proves that it works.
 """

@@ -52,8 +52,8 @@ def split_columns_to_preprocess(X: Any) -> list[Any]:
 
 
 def check_shape_to_preprocess(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
-    """Checks the number and names of the columns. With ``reset`` they are stored, otherwise compared with those of
-    ``fit``."""
+    """Checks the number and names of the columns. With ``reset`` the number and names are stored, and otherwise they
+    are compared with those that ``fit`` stored."""
     count = len(columns)
     rows = len(columns[0]) if columns else 0
     if not count or not rows:
@@ -107,7 +107,8 @@ def read_texts_to_preprocess(estimator: Any, X: Any, *, reset: bool) -> list[lis
 
 
 def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
-    """Counts, for each column, the rows that have each value. The values are texts, without those of ``missing``."""
+    """Counts, for each column, the rows that have each value. The values are texts, and texts in ``missing`` are not
+    counted."""
     if rows.dtype == object:
         return [count_values_of_records(convert_cells_to_text(column), missing) for column in rows.T]
     found = []

@@ -31,7 +31,7 @@ class Chain(NamedTransformers, PrivateTransformer):
     transformers : a list of (name, transformer). Leave out the transformers' epsilon, noise_multiplier, ledger and
         random_state. The transformers that release something share the chain's budget equally
 
-    Further attributes: ``transformers_``, as fitted.
+    Further attributes: ``transformers_``, the fitted transformers with their names.
 
     >>> from tightdp.preprocessing import Chain, MinMaxScaler, SimpleImputer
     >>> fill = SimpleImputer(strategy="constant", fill_value=45)

@@ -31,7 +31,8 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False)
 class ColumnTransformer(NamedTransformers, PrivateTransformer):
-    """Applies private transformers to some columns each, and joins their features. Other columns are left out.
+    """Applies each private transformer to some of the columns, and joins the resulting features. Other columns are left
+    out.
 
     Further parameters
     ------------------
@@ -41,7 +42,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
     Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The transformers that release
     something share the budget of the ``ColumnTransformer`` equally.
 
-    Further attributes: ``transformers_``, as fitted.
+    Further attributes: ``transformers_``, the fitted transformers with their names and columns.
 
     >>> from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
     >>> people = {"age": [30, 50, 70], "sex": ["f", "m", "f"]}

@@ -41,7 +41,7 @@ class OneHotEncoder(PrivateTransformer):
 
     Further attributes: ``categories_``, a tuple of texts for each column.
 
-    Guarantee: that of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
+    Guarantee: the privacy of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
     docs/theory/frequent.md, section 2. The running time of ``fit`` depends on the number of different values, and is
     not protected.
 

@@ -33,8 +33,8 @@ class SimpleImputer(PrivateTransformer):
 
     Further attributes: ``statistics_``, the numbers that replace missing ones, of shape (d,).
 
-    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md. Without
-    an imputer, a record with a missing number contributes nothing to a fit.
+    Guarantee: the privacy of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
+    Without an imputer, a record with a missing number contributes nothing to a fit.
 
     >>> import numpy as np
     >>> from tightdp.preprocessing import SimpleImputer

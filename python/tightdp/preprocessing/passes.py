@@ -50,7 +50,7 @@ def sum_rows_to_preprocess(
 
 
 class _PartOfDoubles:
-    """A function of rows in any float type, which converts them to float64 for ``part``."""
+    """A function that converts rows of any float type to float64, and calls ``part`` with them."""
 
     def __init__(self, part: Callable[[Array], NDArray[np.int64]]) -> None:
         self._part = part

@@ -1,8 +1,8 @@
 """Private quantiles of columns, found by a binary search over a public grid with noisy counts
 (docs/theory/quantiles.md).
 
-The method is that of Huang, Liang and Yi (NeurIPS 2021), section 3, in integers and for all columns at once. Each round
-of the search releases one noisy count for each level and column.
+The method is from section 3 of Huang, Liang and Yi (NeurIPS 2021), but in integers and for all columns at once. Each
+round of the search releases one noisy count for each level and column.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STEPS = 32
 """Number of grid points in an octave. Neighbouring points differ by 3 %, which is fine enough for clipping and
 imputing. The 63 octaves of either sign, from 10^-6 to 9 10^12, and 0 are 4,033 points. A search takes 12 rounds."""
 MARGIN = 3.0
-"""Number of standard deviations of the noise by which levels are moved toward the median. Otherwise, in a region
-without values, noise alone could look like a few values, and the search would end far from the data. With this margin,
-the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
+"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, in a
+region without values, noise alone could look like a few values, and the search would end far from the data. With this
+margin, the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
-"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would be
-those of the middle of the column."""
+"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would
+enclose only the middle of the column."""
 POINTS = 1024
 """Number of grid points of a declared range, both ends included. A search on them takes 10 rounds."""
 
@@ -46,7 +46,7 @@ def build_quantile_grid(domain: Any, columns: int) -> Array:
     """Returns the values that a quantile may take, ascending, of shape (points, columns).
 
     If ``domain`` is None, this is the full grid of ``OCTAVES``. If it is (low, high), the points are equally spaced
-    between these, which are numbers or arrays with one number for each column.
+    between ``low`` and ``high``, which are numbers or arrays with one number for each column.
     """
     if domain is None:
         line = _build_full_quantile_grid()
@@ -132,8 +132,8 @@ def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) ->
     """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
     values, for each level q and column.
 
-    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. So the norm of what one
-    record adds is at most the sensitivity.
+    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. The sensitivity is the
+    largest norm of the vector that one record adds.
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
@@ -157,7 +157,7 @@ def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> I
 def _bound_quantile_sensitivity(units: Sequence[int], columns: int) -> float:
     """Returns the norm of the longest vector that one record adds, rounded up.
 
-    For some k, a value is above the first k thresholds and adds -q for these. It adds 1 - q for the others."""
+    For some k, a value is above the first k thresholds and adds -q for these. For all others it adds 1 - q."""
     one: int = 2**DIGITS
     square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one

@@ -92,13 +92,13 @@ class MinMaxScaler(BoundedTransformer):
     ------------------
     bounds : (low, high), each a number or one number for each column. Declared bounds are free of charge. If None, the
         bounds are the two ``quantiles`` of each column, found by a binary search with noisy counts
-    quantiles : two levels in (0, 1). The quantiles are those of the values that are not missing
+    quantiles : two levels in (0, 1). Missing values are left out
     domain : declared range (low, high). Quantiles are searched on 1,024 equally spaced points of this range. If None,
         they are searched on a grid of 0 and all numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 
-    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
+    Guarantee: the privacy of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
 
     >>> import numpy as np
     >>> from tightdp.preprocessing import MinMaxScaler
@@ -146,8 +146,8 @@ class StandardScaler(BoundedTransformer):
     Further attributes: ``bounds_``, and ``mean_`` and ``scale_`` of the clipped values, of shape (d,). ``scale_`` is at
     least 1/64 of half the width of the bounds.
 
-    One release contains the count, the sum and the sum of squares of each column's values. Guarantee: that of one
-    Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md, section 2.
+    One release contains the count, the sum and the sum of squares of each column's values. Guarantee: the privacy of
+    one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md, section 2.
 
     >>> import numpy as np
     >>> from tightdp.preprocessing import StandardScaler
@@ -197,8 +197,8 @@ def build_scaler_query(values: Values, low: Any, high: Any) -> Query:
     """Returns the query of the number, sum and sum of squares of each column's values. Values are clipped to
     [low, high] and mapped to [-1, 1].
 
-    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. So
-    the norm of what it adds is at most sqrt(3).
+    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. The
+    norm of this vector is at most sqrt(3).
     """
     columns = count_columns_to_preprocess(values)
 

@@ -158,7 +158,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if ``found``, a number of records or blocks, differs from that of the first pass."""
+    """Raises RuntimeError if ``found``, a number of records or blocks, differs from the number in the first pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 
@@ -213,7 +213,8 @@ def validate_weights_of_records(given: Any, records: int, *, some: bool = True) 
 def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 if none is declared and records have no weights.
 
-    Raises ValueError if records have weights and no largest weight is declared, or if it is not a positive number.
+    Raises ValueError if records have weights and no largest weight is declared, or if the declared weight is not a
+    positive number.
     """
     if declared is not None:
         return _check.positive("max_sample_weight", declared)
@@ -226,7 +227,7 @@ def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
 
 
 def scale_weights_of_records(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
-    """Returns min(weight, ``largest``) / ``largest`` for each weight. It is in [0, 1] even after rounding."""
+    """Returns min(weight, ``largest``) / ``largest`` for each weight. The result is in [0, 1] even after rounding."""
     return np.minimum(weights, largest) / largest
 
 

@@ -26,7 +26,8 @@ WHOLE = range(-(2**63), 2**63)
 
 
 def as_column_of_cells(cells: Any) -> NDArray[Any]:
-    """Returns the cells of one column as an array. Its type is that of the column, or object if the column has no type.
+    """Returns the cells of one column as an array. The array has the type of the column, or the type object if the
+    column has none.
 
     Missing values of data frames become None, because they cannot be compared. Raises TypeError for a text, and for an
     object without a length.
@@ -50,7 +51,8 @@ def as_column_of_cells(cells: Any) -> NDArray[Any]:
 
 
 def describe_cell_type(dtype: Any) -> str:
-    """Returns the type of an array or a column, without the width of its texts, which is that of the longest one."""
+    """Returns the type of an array or a column, without the width of its texts, which would reveal the length of the
+    longest text."""
     kind = getattr(dtype, "kind", "O")
     return str(dtype) if kind in NUMERIC else "each cell's own" if str(dtype) == "object" else "text"
 
@@ -98,8 +100,8 @@ def as_label_of_cell(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels as an array of their type, which each label has by itself. No label is converted to the type of
-    the others. Raises TypeError if two labels have different types, or if a cell is not a label."""
+    """Returns labels that are all of one type as an array of this type. No label is converted to the type of another
+    one. Raises TypeError if two labels have different types, or if a cell is not a label."""
     found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")

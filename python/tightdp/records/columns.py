@@ -85,7 +85,7 @@ Fill = float | Literal["learn"]
 
 @dataclass(frozen=True)
 class LearnedColumn:
-    """A column of which categories, bounds or the number that replaces missing ones are to be learned with noise."""
+    """A column whose categories, bounds or replacement for missing numbers are to be learned with noise."""
 
     name: str
     categories: bool = False

@@ -24,7 +24,7 @@ RESERVE = 2**30
 def cache_decoded_blocks(fit: Fit) -> Fit:
     """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, if the attribute ``copied`` of X is True.
 
-    Blocks with columns of text are not copied. The numbers that a pipeline makes of the text are copied.
+    Blocks with columns of text are not copied. Instead, the numbers that a pipeline makes of the text are copied.
     """
 
     @wraps(fit)

@@ -42,7 +42,7 @@ class BlockSum:
     prepare: Prepare
     part: Part
     size: int | None
-    """Number of records that are summed together. With None, all records of the block are."""
+    """Number of records that are summed together. With None, all records of the block are summed together."""
     center: NDArray[np.float64] | None
     largest: float
 
@@ -127,8 +127,8 @@ class RecordStream:
         yield work(*batch)
 
     def _count_batches_ahead(self, probability: float) -> int:
-        """Returns the number of batches that have ``AHEAD`` bytes of features on average, but at most those of an
-        epoch."""
+        """Returns the number of batches that have ``AHEAD`` bytes of features on average, but at most the number of
+        batches in an epoch."""
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 EXACT = 2.0**64
-"""Bound on the whole floats that are written as integers."""
+"""Whole floats are written as integers if their magnitude is below this number."""
 MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "none"})
 """Texts that stand for a missing number, in lower case."""
 NO_VALUE = ("", "?")
-"""Texts that stand for a missing label or category. Others may be values: NA is Namibia."""
+"""Texts that stand for a missing label or category. The other texts in ``MISSING`` may be values: NA is Namibia."""
 SHOWN = 50
 """Largest number of names that one message lists."""
 
@@ -64,7 +64,7 @@ def find_repeated_column_names(names: Iterable[str]) -> list[str]:
 
 
 def is_text_encoding(name: Any) -> bool:
-    """Tells whether the name is that of an encoding of texts."""
+    """Tells whether ``name`` is the name of an encoding of texts."""
     try:
         return bool(codecs.lookup(name)._is_text_encoding)
     except (LookupError, TypeError, ValueError):

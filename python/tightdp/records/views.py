@@ -168,7 +168,7 @@ class WeightedBlocks(BlockView):
 
 
 class RandomRecordSubset(Sequence[Rows]):
-    """The rows of each block that a random subset of the records has, for blocks of the given ``lengths``.
+    """The rows of each block that belong to a random subset of the records, for blocks of the given ``lengths``.
 
     A coin is drawn for each record: heads with the given ``probability``. The subset consists of the records with heads
     if ``heads`` is True, and of the other records if it is False. Record k gets coin k of the stream, however the
@@ -236,7 +236,7 @@ class SelectedRows(BlockView):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """Some rows of a random subset, for each block. ``chosen[i]`` are numbers among the rows that the subset has in
+    """Some rows of a random subset, for each block. ``chosen[i]`` are indices into the array of the subset's rows in
     block i."""
 
     rows: RandomRecordSubset

@@ -37,9 +37,9 @@ engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
 """Advice that ends the errors about accounts whose bounds take long to compute."""
 TOLERANCE = 1e-6
-"""Relative amount by which a claim may be below the computed bound. Last digits differ on another processor, or if an
-account grew step by step. A claim within this tolerance is raised to the computed bound, so no accepted claim is below
-a proved bound."""
+"""Relative amount by which a claim may be below the computed bound. The last digits depend on the processor, and on
+whether the account was built in one step or in several. A claim within this tolerance is raised to the computed bound,
+so no accepted claim is below a proved bound."""
 TOLERANCE_ABOVE = 1e-3
 """Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and it may
 come from an engine that has become tighter since."""
@@ -96,7 +96,7 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
 
 
 def _list_innermost(parts: Parts) -> Iterator[Mechanism]:
-    """Yields the mechanisms of a composition, with those inside of a group or selection in its place."""
+    """Yields the mechanisms of a composition. A group or a selection is replaced by the mechanisms inside of it."""
     for mechanism, _ in parts:
         if isinstance(mechanism, Derived):
             yield from _list_innermost(mechanism.parts)
@@ -108,8 +108,8 @@ def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, nei
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
-    because the claim then bounds something else. The upper end of the claim may be too large. Its lower end is lowered
-    to the computed one if it is above that.
+    because the claim then bounds something else. The upper end of the claim may be too large. If the claim's lower end
+    is above the computed one, it is replaced by the computed one.
     """
     for units in (FEW_UNITS, UNITS):
         found = _bound_stated_charge(units, charged, delta, neighbors)
@@ -128,7 +128,8 @@ def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, nei
 def _bound_stated_charge(
     units: int, charged: Composition, delta: float, neighbors: Neighbors, engine: str = "auto"
 ) -> Bound:
-    """Returns the bound that ``units`` of work give. It is cached, because reading a statement computes it twice."""
+    """Returns the bound that ``units`` of work give. The bound is cached, because reading a statement asks for it
+    twice."""
     with Budget(units):
         return charged.epsilon(delta, neighbors=neighbors, engine=engine)
 

@@ -53,8 +53,8 @@ class TableModel:
     coef, intercept : finite weights and constants, in [-1e300, 1e300]
     statement : the ``Statement``, which must name the labels and the bounds or categories of each column
 
-    Raises ValueError, which names the argument, for one that does not fit the others. ``tightdp train`` makes the
-    model:
+    Raises ValueError, which names the argument, for an argument that does not fit the others. ``tightdp train`` makes
+    the model:
 
     >>> import numpy as np
     >>> from tightdp.records.columns import Number
@@ -143,7 +143,8 @@ class TableModel:
         return self._compute_probabilities(self.decision_function(table))
 
     def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
-        """Returns a row of texts for each record: its predicted label, and with ``probabilities`` those of the classes.
+        """Returns a row of texts for each record: its predicted label, and with ``probabilities`` each class's
+        probability.
 
         With ``allow_missing``, the texts of a record are empty if one of its numbers is missing.
 

@@ -33,7 +33,8 @@ from .reading import NEIGHBORS, REPLACE, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, is_event_short
 
 _LEAST_ORDER = 1 + 2.0**-20
-"""Order that is used in place of 1. The divergence grows with the order, so its value there is an upper bound."""
+"""Renyi order that replaces order 1. The divergence grows with the order, so the divergence of this order is an upper
+bound on the one of order 1."""
 _ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 
@@ -52,17 +53,18 @@ class _SpentEvents(NamedTuple):
 class TightDPAccountant(PrivacyAccountant):
     """A ``dp_accounting.PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
-    ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and ``RdpAccountant`` of this package replaces that of
-    dp_accounting. ``value_discretization_interval`` is the interval of the grid of ``privacy_loss_distribution``.
-    ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes any other result.
+    ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and this package's ``RdpAccountant`` replaces
+    dp_accounting's ``RdpAccountant``. ``value_discretization_interval`` is the interval of the grid of
+    ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
+    any other result.
 
     Under REPLACE_ONE it matters which bound the noise is relative to. ``noise_relative_to`` names this bound. It is
     "contribution" for the bound on one record's contribution, and "sensitivity" for the sensitivity of the query under
     the relation. It is "clipped_sum" for the sensitivity of a clipped sum, which is twice the bound on a contribution.
-    By default events are read as dp_accounting defines them, relative to the contribution. Samples of a fixed size,
-    which only dp_accounting's ``RdpAccountant`` accepts, are read as there, relative to the sensitivity. If the class
-    is called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the
-    sensitivity.
+    By default events are read as dp_accounting defines them, relative to the contribution. Noise on samples of a fixed
+    size is read relative to the sensitivity, because only dp_accounting's ``RdpAccountant`` accepts such samples, and
+    reads it so. If the class is called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is
+    relative to the sensitivity.
 
     All relations are accepted. For an event without a known bound, and for parameters out of their range,
     ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
@@ -210,7 +212,8 @@ class TightDPAccountant(PrivacyAccountant):
 
     @property
     def rdp(self) -> NDArray[np.float64]:
-        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is that of a larger order."""
+        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is the bound for a slightly larger
+        order."""
         run, neighbors = self._translate_to_question()
         if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
@@ -232,7 +235,8 @@ class TightDPAccountant(PrivacyAccountant):
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
 
-        ``false_positive_rates`` are the rates in (0, 1) at which the curve is compared; None takes dp_accounting's.
+        ``false_positive_rates`` are the rates in (0, 1) at which the curve is compared; None takes 60 rates from 1e-12
+        to 1/2.
         """
         return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
 
@@ -247,8 +251,9 @@ class TightDPAccountant(PrivacyAccountant):
     def _translate_to_question(self) -> tuple[Composition, Neighbors]:
         """Returns the composition to bound, and the relation to bound it for.
 
-        Mechanisms whose parameters are stated for neighbours under "replace" are not translated. If there are such
-        mechanisms, all others are translated, and the relation is "add_or_remove".
+        Some mechanisms may have parameters that are stated for neighbours under "replace". Then all other mechanisms
+        are replaced by ones whose pair for adding or removing a record is the original's pair for replacing one, and
+        the relation is "add_or_remove".
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
@@ -262,7 +267,7 @@ class RdpAccountant(TightDPAccountant):
     Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
     dp_accounting, because the sensitivity alone gives no bound for them.
 
-    ``orders`` and ``neighboring_relation`` are those of dp_accounting.
+    ``orders`` and ``neighboring_relation`` are as in dp_accounting.
 
     >>> import dp_accounting
     >>> from tightdp.adapters.dp_accounting import RdpAccountant

@@ -24,7 +24,8 @@ bound by the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
 """The tangents' epsilons go up to the epsilon at delta ``_LEAST_DELTA``, and at most to ``_STEEPEST``."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
-"""Default false positive rates for an estimate of mu. They reach as far into the tail as those of dp_accounting."""
+"""Default false positive rates for an estimate of mu. They reach as far into the tail as dp_accounting's default
+rates."""
 
 
 def bound_epsilon_for_adapter(
@@ -53,7 +54,7 @@ def bound_delta_for_adapter(
         return 1.0
     if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
         return 0.0
-    if math.isinf(epsilon):  # delta never increases, and not every engine answers at the largest double
+    if math.isinf(epsilon):  # delta at any finite epsilon is a bound; not every engine answers at LARGEST
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
@@ -61,7 +62,8 @@ def bound_delta_for_adapter(
 def bound_deltas_for_adapter(
     run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns upper bounds of delta at many epsilons. The grid engine computes many in little more time than one."""
+    """Returns upper bounds of delta at many epsilons. The grid engine computes many of these bounds in little more time
+    than a single one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
         found[tuple(i)] = bound_delta_for_adapter(run, neighbors, float(epsilons[tuple(i)]))
@@ -100,7 +102,7 @@ def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: Array
 
 
 def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
-    """Returns the least mu whose trade-off curve is below that of ``run`` at the given rates up to 1/2.
+    """Returns the least mu whose trade-off curve is below the curve of ``run`` at the given rates up to 1/2.
 
     This is an estimate and not a bound, because it checks only these rates.
     """

@@ -30,7 +30,7 @@ TAIL = 1e-15
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
 """Relative amounts by which a chord may exceed delta, roughly. The first is for bounds that take microseconds to
 compute, the second for bounds that take milliseconds, and the third for slower bounds. The first two are multiplied by
-the number of distinct mechanisms, because more mechanisms take longer, but not to more than the third."""
+the number of distinct mechanisms, because more mechanisms take longer. The product never exceeds the third."""
 SLOW_WORK = 10**7
 """Units of work of a bound that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
@@ -46,11 +46,13 @@ _COARSER = 10.0
 """Largest factor by which the tolerance is multiplied. The factor is the interval divided by the default interval,
 because users of a coarse grid want speed more than accuracy."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Initial numbers of intervals. An interval with too high a chord is then halved. The first number is for the grid
-engine, which bounds delta at many epsilons in one pass. The second is for mechanisms whose bounds are slow."""
+"""Numbers of intervals at the start. An interval whose chord is too far above delta is then halved. The first number is
+for the grid engine, which bounds delta at many epsilons in one pass. The second is for mechanisms whose bounds are
+slow."""
 _INFLATED = 1 + 1e-6
-"""Factor by which each delta is multiplied. It exceeds 1 by the default width of a bound. So delta of the distribution
-is not below other upper bounds on the same profile, and dp_accounting's roundings do not take it below the profile."""
+"""Factor by which each delta is multiplied. It exceeds 1 by the default width of a bound. The distribution's delta is
+therefore not below other upper bounds on the same profile, and the roundings in dp_accounting do not move the
+distribution's delta below the profile."""
 
 
 def privacy_loss_distribution(
@@ -61,11 +63,12 @@ def privacy_loss_distribution(
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
     distribution for each of them. The result may be composed with other distributions of dp_accounting.
 
-    Between points of the default grid, delta of the result exceeds that of ``run`` by about one part in 10,000, or one
-    part in 500 if the grid engine is used, times the number of distinct mechanisms. The excess is at most one part in
-    50, and is this large if a bound takes more than about ten milliseconds. On coarser grids the excess is up to ten
-    times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under "replace" get the
-    distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as large.
+    Between points of the default grid, the result's delta exceeds the delta of ``run`` by about one part in 10,000, or
+    one part in 500 if the grid engine is used. This excess is multiplied by the number of distinct mechanisms, up to
+    one part in 50. It is one part in 50 if a bound takes more than about ten milliseconds. On coarser grids the excess
+    is up to ten times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under
+    "replace" get the distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as
+    large.
 
     This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
     and for repeat-and-select, it takes about twenty seconds.
@@ -155,7 +158,8 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
 
 
 def _compute_exported_chord_share(part: float, whole: float) -> float:
-    """Returns (e^part - 1) / (e^whole - 1), the position of the middle on a chord over e^epsilon."""
+    """Returns (e^part - 1) / (e^whole - 1), where ``whole`` is an interval's width in epsilon and ``part`` the distance
+    of a point from its start. This is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 

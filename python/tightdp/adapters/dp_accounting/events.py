@@ -75,8 +75,9 @@ def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart
 def _is_event_stated_for_neighbors(event: Any, reading: EventReading) -> bool:
     """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
-    They do for noise on integers if other noise multipliers are doubled. The reason is that the sensitivity D of
-    integers cannot be treated as two contributions of D/2, which need not be integers.
+    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. The
+    reason is that a query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because
+    D/2 need not be an integer.
     """
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
@@ -182,7 +183,7 @@ def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mecha
 
 
 def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of the output for an answer and the output for the special record, which is uniform.
+    """Returns the pair of two outputs: the output for an answer, and the uniform output for the special record.
 
     Proof: docs/theory/conversions.md section 11.
     """
@@ -248,7 +249,7 @@ def _build_fixed_size_event_reader(
         total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
-        if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
+        if isinstance(found, PrivacyLoss):  # a record that is not drawn is replaced by another one in the sample
             found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
@@ -267,7 +268,8 @@ def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechani
 
 
 def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    """Returns the mechanism of a random sensitivity. Equal ones are merged, and those of probability 0 are dropped."""
+    """Returns the mechanism of Gaussian noise on a sum of random sensitivity. Equal sensitivities are merged, and
+    sensitivities of probability 0 are dropped."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
         raise ValueError("sampling_probs must have one entry for each of sensitivities")

@@ -13,7 +13,8 @@ _SLACK = 2.0**-48
 
 
 class ExportedMasses(NamedTuple):
-    """P's masses at the losses ``k * interval``, rounded up, and P's mass at an infinite loss."""
+    """The masses of a pair's first distribution P at the losses ``k * interval``, rounded up, and at an infinite
+    loss."""
 
     at: dict[int, float]
     infinity: float
@@ -23,7 +24,8 @@ def build_exported_hull(above: dict[int, float], below: dict[int, float], interv
     """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
-    have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed pair.
+    mappings have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed
+    pair.
     """
     points = _ExportedCurve(above, below, interval)
     nodes: list[int] = []
@@ -40,7 +42,8 @@ def build_exported_hull(above: dict[int, float], below: dict[int, float], interv
 
 
 class _ExportedCurve:
-    """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is kept, to avoid cancellation."""
+    """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is stored instead of H, to avoid
+    cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
@@ -59,8 +62,8 @@ class _ExportedCurve:
         """Returns P's mass at k if the profile is linear from ``low`` to k and from k to ``high``.
 
         The mass is x (s - t), where x = e^(k interval), -s is the slope before the point and -t the slope after it. The
-        second result is the sum of the absolute terms, for the rounding error. None stands for x = 0 as ``low``, and
-        for infinity as ``high``.
+        second result is the sum of the absolute values of the mass's terms, to which the rounding error is
+        proportional. None stands for x = 0 as ``low``, and for infinity as ``high``.
         """
         left, left_terms = self._compute_slope_before(low, k)
         right, right_terms = self._compute_slope_behind(k, high)
@@ -68,7 +71,7 @@ class _ExportedCurve:
         return left - right + crossing, left_terms + right_terms + crossing
 
     def _compute_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
-        """Returns x s, or x s - x if k <= 0, and the sum of the terms."""
+        """Returns x s (see ``compute_mass``), or x s - x if k <= 0, and the sum of the absolute values of its terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]
@@ -77,7 +80,8 @@ class _ExportedCurve:
         return (before - here) / width, (before + here if low is not None and low < 0 else before - here) / width
 
     def _compute_slope_behind(self, k: int, high: int | None) -> tuple[float, float]:
-        """Returns x t, or x t - x if ``high`` <= 0, and the sum of the terms."""
+        """Returns x t (see ``compute_mass``), or x t - x if ``high`` <= 0, and the sum of the absolute values of its
+        terms."""
         if high is None:
             return 0.0, 0.0
         gap = high * self._interval - k * self._interval

@@ -71,12 +71,12 @@ class Accountant(IAccountant):
 
         The bound is 0.0 before the first step. It is infinity after a step without noise, and for ``delta`` = 0. At
         noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds, while the bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed that of ``composition`` by one part in 1,000, or by
-        one part in 100 below a noise multiplier of 0.025.
+        ``composition`` may take 0.4 s. The faster bound may exceed the bound of ``composition`` by one part in 1,000,
+        or by one part in 100 below a noise multiplier of 0.025.
 
-        Raises ValueError if epsilon is 0 although all noise multipliers of a non-empty history are positive and below
-        1e-9, which protects nothing. In this case every noise multiplier meets every target, and the search of
-        ``get_noise_multiplier`` for the smallest one would not end.
+        Noise multipliers below 1e-9 protect nothing. If epsilon is 0 all the same, every noise multiplier meets every
+        target, and the search of ``get_noise_multiplier`` for the smallest one would not end. Therefore, an epsilon of
+        0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
         """
         target = _check.closed_unit("delta", delta)
         account = self._read_opacus_history()
@@ -90,10 +90,10 @@ class Accountant(IAccountant):
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned because
-        Opacus' ``RDPAccountant`` returns it, and is for information. The order is 0 before the first step.
+        The best order is the one whose Renyi divergence alone would give the smallest bound. The order is only for
+        information. It is returned because Opacus' ``RDPAccountant`` returns it. The order is 0 before the first step.
 
-        ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers of which one is above 1.
+        ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """
         orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():
@@ -116,7 +116,7 @@ class Accountant(IAccountant):
     def _return_zero_to_opacus(self, delta: float) -> float:
         """Returns an epsilon of 0.
 
-        Raises ValueError if the history looks like one of a search that keeps trying less noise.
+        Raises ValueError if the history looks as if a search keeps trying less noise.
         """
         if self.history and all(0 < _check_opacus_entry(entry)[0] < _NO_NOISE for entry in self.history):
             raise ValueError(

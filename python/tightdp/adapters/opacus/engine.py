@@ -87,7 +87,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         **options: Any,
     ) -> Any:
         """Returns tightdp's optimiser for these settings. If tightdp has none, warns and returns Opacus' own."""
-        if self._divisor is not None:  # Opacus' number is the number of records over that of batches
+        if self._divisor is not None:  # Opacus would divide by records / batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
         made = optimizer_class(clipping, distributed, grad_sample_mode)
@@ -140,9 +140,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
         """Makes model, optimiser and data loader private, as Opacus' method does.
 
-        A step may add up several Poisson batches, by any of Opacus' ways to do so. It is then charged as if a record
-        may be in all of them. If an iteration over the loader is abandoned before a step, its sums are dropped when the
-        next iteration begins.
+        A step may add up several Poisson batches, by any of Opacus' ways to do so. Such a step is charged as if a
+        record may be in all of its batches. If an iteration over the loader is abandoned before a step, its sums are
+        dropped when the next iteration begins.
 
         Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
         such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
@@ -166,10 +166,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """Returns ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
+        """Returns the result of ``make_private`` with the smallest noise multiplier that meets the target.
 
-        The total includes steps that the account already holds. ``target_epsilon`` is >= 0, in nats, ``target_delta``
-        is in [0, 1], and the other parameters are those of Opacus.
+        The target is met after ``epochs`` epochs, and steps that the account already holds count towards it.
+        ``target_epsilon`` is >= 0, in nats, ``target_delta`` is in [0, 1], and the other parameters are those of
+        Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
-"""Base class of ``ExactOpacusOptimizer``. In its subclasses an optimiser of Opacus follows in the resolution order."""
+"""Base class of ``ExactOpacusOptimizer``. In each subclass, one of Opacus' optimisers comes next in the method
+resolution order."""
 MOST_NOISE = 32768
 """Largest noise multiplier of the optimisers."""
 _noise_multiplier = _check.interval(f"[0, {MOST_NOISE}]")
@@ -77,7 +78,7 @@ class ExactOpacusOptimizer(_Base):
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True if batches are drawn ahead of their steps
+        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True: batches are drawn before their steps
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -86,9 +87,10 @@ class ExactOpacusOptimizer(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Raises ValueError unless there is one bound or, with per-layer clipping, a list of one for each parameter.
+        """Raises ValueError unless there is one bound or, with per-layer clipping, a list with one bound for each
+        parameter.
 
-        It must be a list or a tuple because Opacus takes its length.
+        Several bounds must be given as a list or a tuple, because Opacus takes the length.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)
@@ -191,11 +193,12 @@ class ExactOpacusOptimizer(_Base):
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
-        ``physical`` is the number of physical batches that were added together, which are all counted.
+        ``physical`` is the number of physical batches that were added together. All of them are counted.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
-            # Workers may have drawn more batches since the skip was signalled, so the number at the signal counts.
+            # Workers may have drawn more batches since the skip was signalled, so the number at the time of the signal
+            # is used.
             now = self._signalled[0]
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
@@ -291,14 +294,14 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
 
     The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 
-    The parameters are those of Opacus. These differ:
+    The parameters are as in Opacus, except for these:
 
     max_grad_norm : float in [1e-30, 1e30]
     expected_batch_size : positive number, if ``loss_reduction`` is "mean"
     noise_multiplier : float in [0, 2^15]. With 0 nothing is protected, and sums are sums of floats
-    generator : torch.Generator, optional. The noise is repeatable if the generator is, which is for experiments, not
-        for releases. The generator is read at the first step with noise, and may be seeded until then. By default the
-        noise comes from ``SecureRandom``, with a key from the operating system
+    generator : torch.Generator, optional. If the generator is repeatable, so is the noise. Use this for experiments,
+        not for releases. The generator is read at the first step with noise, and may be seeded until then. By default
+        the noise comes from ``SecureRandom``, with a key from the operating system
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
 
@@ -323,8 +326,8 @@ class DPPerLayerOptimizer(ExactOpacusOptimizer, optimizers.DPPerLayerOptimizer):
 
     The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
 
-    The other arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPOptimizer``, which has an example:
+    The other arguments, such as ``arithmetic`` and ``generator``, are as for ``DPOptimizer``, which has an example and
+    raises the same errors.
 
     >>> from tightdp.adapters.opacus import DPPerLayerOptimizer, optimizer_class
     >>> optimizer_class("per_layer", distributed=False) is DPPerLayerOptimizer
@@ -338,8 +341,8 @@ class DistributedDPOptimizer(_ExactDistributedOpacusOptimizer, optimizers.Distri
     The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own
     examples without noise.
 
-    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPOptimizer``, which has an example:
+    The arguments, such as ``arithmetic`` and ``generator``, are as for ``DPOptimizer``, which has an example and raises
+    the same errors.
 
     >>> from tightdp.adapters.opacus import DistributedDPOptimizer, optimizer_class
     >>> optimizer_class("flat", distributed=True) is DistributedDPOptimizer
@@ -352,8 +355,8 @@ class SimpleDistributedPerLayerOptimizer(
 ):
     """``DistributedDPOptimizer`` with a bound for each parameter.
 
-    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
-    ``DPPerLayerOptimizer``.
+    The arguments, such as ``arithmetic`` and ``generator``, are as for ``DPPerLayerOptimizer``, which raises the same
+    errors.
 
     >>> from tightdp.adapters.opacus import SimpleDistributedPerLayerOptimizer, optimizer_class
     >>> optimizer_class("per_layer", distributed=True) is SimpleDistributedPerLayerOptimizer
@@ -373,7 +376,7 @@ def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | No
     """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one.
 
     ``clipping`` is "flat", "per_layer" or another of Opacus' ways to clip, ``distributed`` says whether training is
-    distributed, and ``grad_sample_mode`` is one of Opacus' modes. It raises no error.
+    distributed, and ``grad_sample_mode`` is one of Opacus' modes. The function raises no error.
 
     >>> from tightdp.adapters.opacus import optimizer_class
     >>> optimizer_class("flat", distributed=False).__name__, optimizer_class("adaptive", distributed=False)

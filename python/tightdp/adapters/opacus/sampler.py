@@ -47,8 +47,8 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
     """A sampler of Poisson batches: each index is in each batch independently with probability ``sample_rate``.
 
     Batches are drawn from the operating system's randomness, and ``sample_rate`` is rounded down to a multiple of
-    2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator, which in effect rounds the
-    probability up to a multiple of 2^-24. This is a little more than is charged.
+    2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator. In effect, this rounds the
+    probability up to a multiple of 2^-24. The resulting probability is a little larger than the one that is charged.
 
     num_samples : the number of records, at least 1
     sample_rate : the sampling probability, a float in (0, 1]
@@ -105,5 +105,5 @@ def make_opacus_sampler_count(loader: Any) -> CountingOpacusSampler | None:
 
 
 def set_opacus_batch_sampler(loader: Any, sampler: Any) -> None:
-    """Replaces the batch sampler of a loader, which a loader does not allow by plain assignment."""
+    """Replaces the batch sampler of a loader. A loader forbids plain assignment to this attribute."""
     object.__setattr__(loader, "batch_sampler", sampler)

@@ -16,7 +16,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
     Opacus still copies a gradient that other gradients are added to. It still copies gradients that have fewer examples
     than the batch, as with packed sequences. It also copies gradients that share memory with other tensors, because a
-    later addition in place would change those.
+    later addition in place would change the other tensors.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
@@ -26,7 +26,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
 
 def _keep_current_grad_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
-    """Keeps the gradients that Opacus' copy would equal, and returns the others, which Opacus then copies."""
+    """Stores the gradients that Opacus need not copy, and returns the other gradients, which Opacus then copies."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}
     for parameter, gradient in sampler(layer, activations, backprops).items():

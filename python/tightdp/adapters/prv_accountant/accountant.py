@@ -20,7 +20,7 @@ class PRVAccountant:
     default).
 
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, but have no effect. The width of an interval is that of the default engine, at any delta in
+    ``eps_max`` are checked, but have no effect. Each interval is as wide as one of the default engine, at any delta in
     (0, 1).
 
     ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
@@ -109,7 +109,8 @@ class ComposedPRVs:
         self._accountant, self._counts = accountant, num_self_compositions
 
     def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
-        """Returns bounds on epsilon at ``delta``. The two errors are those of a grid, and have no effect."""
+        """Returns bounds on epsilon at ``delta``. The arguments ``delta_error`` and ``epsilon_error`` are for a grid,
+        and have no effect here."""
         return self._accountant.compute_epsilon(delta, self._counts)
 
     def compute_delta_estimate(self, epsilon: float) -> float:

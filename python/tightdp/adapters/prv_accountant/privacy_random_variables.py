@@ -16,7 +16,7 @@ from ...losses import PrivacyLoss
 
 
 class RoundedPRVMechanisms(NamedTuple):
-    """Two mechanisms between which a mechanism lies whose parameter is rounded.
+    """Two mechanisms that enclose one whose parameter cannot be represented exactly.
 
     ``worse`` is less private, and ``better`` is more private. None stands for a mechanism that reveals nothing.
     """
@@ -42,9 +42,9 @@ def _round_prv_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) ->
 class PrivacyRandomVariable:
     """The privacy loss Y of a mechanism, where the output is drawn with the record in the data.
 
-    Derive a class from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of Y,
-    given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As in
-    prv_accountant, the bounds are then for this direction of the neighbours only.
+    Derive a class from this one for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function
+    of Y, given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As
+    in prv_accountant, the bounds are then for this direction of the neighbours only.
 
     >>> import numpy as np
     >>> from tightdp.adapters.prv_accountant import PrivacyRandomVariable
@@ -129,7 +129,7 @@ class _KnownPRV(PrivacyRandomVariable):
 class PoissonSubsampledGaussianMechanism(_KnownPRV):
     """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed.
 
-    ``sampling_probability`` is in [0, 1], and ``noise_multiplier`` is > 0. Raises ValueError for others.
+    ``sampling_probability`` is in [0, 1], and ``noise_multiplier`` is > 0. Raises ValueError for other numbers.
 
     >>> from tightdp.adapters.prv_accountant import PoissonSubsampledGaussianMechanism
     >>> bool(PoissonSubsampledGaussianMechanism(0.01, 1.0).cdf(0.0) > 0.5)

@@ -1,4 +1,4 @@
-"""The interface of an algorithm, which makes a plan from public facts and a target, and the parts of a plan."""
+"""The interface of an algorithm, and the parts of the plan that it makes from public facts and a target."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AlgorithmPlan(NamedTuple):
     releases : the number of releases, or None
     used : the settings that the plan chose
 
-    The budget raises ``BudgetExceeded`` if a run releases more.
+    The budget raises ``BudgetExceeded`` if a run releases more than the plan allows.
 
     >>> import tightdp as dp
     >>> from tightdp.train import AlgorithmPlan, FixedPlan
@@ -73,11 +73,13 @@ MOST_RELEASES = 10**7
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Largest number of steps that a small batch size may lead to. Where it would be exceeded, batches are enlarged."""
+"""Largest number of steps that a small batch size may lead to. If a run would take more steps, its batches are
+enlarged."""
 
 
 def compute_smallest_batch_share(epochs: float) -> float:
-    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` take at most ``MOST_STEPS``.
+    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` epochs take at most
+    ``MOST_STEPS`` steps.
 
     The user chooses a batch size before the number of records is released, so every number of records needs a plan. A
     batch size below this share of the records is replaced by this share."""

@@ -30,7 +30,8 @@ def check_centering_share(name: str, value: Any) -> float:
 
 
 def can_center_features(public: Public) -> bool:
-    """Tells whether features can be centred: the model is linear, and an intercept takes up what the centre adds."""
+    """Tells whether features can be centred: the model is linear, and has an intercept that can absorb the shift by the
+    centre."""
     return public.linear is not None and public.linear.intercept
 
 
@@ -46,7 +47,7 @@ def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
 
     Before the sum, each row of d features is scaled down to norm sqrt(d)/2. This is the norm of d features of which a
     quarter are 1, and it is more than the norms of one-hot rows and of images in [0, 1]. If rows are longer, the
-    centre differs from the mean. It is then less useful, and as private.
+    centre differs from the mean. The centre is then less useful, but just as private.
     """
 
     def run_centered_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

@@ -95,7 +95,7 @@ class Adam:
         _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
-        """Returns Adam's step for ``size`` parameters, which keeps the moments of the gradients it has seen."""
+        """Returns Adam's step for ``size`` parameters. The step keeps the moments of the gradients that it has seen."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
         def take_adam_step(w: Vector, gradient: Vector) -> Vector:
@@ -110,7 +110,7 @@ class Adam:
 
 
 class MeanOfLastIterates:
-    """The mean of the last steps * share iterates, which has less noise than an iterate. With share 0 it is the last
+    """The mean of the last steps * share iterates. It has less noise than a single iterate. With share 0 it is the last
     iterate."""
 
     def __init__(self, steps: int, share: float) -> None:

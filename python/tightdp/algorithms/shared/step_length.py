@@ -6,9 +6,9 @@ sigma. The weight then moves by (total length) max_norm / signal, where the tota
 
     signal = B sqrt(T) / sigma.
 
-The signal does not depend on the number of steps. For full batches it is N, the number of records, divided by the noise
-multiplier of the whole run. So the total length can be chosen to give each weight a wanted standard deviation, which is
-called its spread. Longer runs are less biased and noisier.
+At a given privacy budget, the signal hardly depends on the number of steps. For full batches it is N, the number of
+records, divided by the noise multiplier of the whole run. So the total length can be chosen to give each weight a
+wanted standard deviation, which is called its spread. A larger total length means less bias and more noise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
 """Default sampling probability. With it 20 epochs have 1,000 steps, which are short enough for the step length not to
-matter. The privacy is as good as that of full batches for noise multipliers of about 1 or more."""
+matter. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
 """Factor in the default spread, chosen by experiments on Adult, Bank, IPUMS-BR and MNIST. There, half or twice this
 factor costs .1 to .5% of accuracy."""
@@ -33,9 +33,10 @@ divided by 1/4, the curvature of a logistic loss along the intercept."""
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
     """Returns the sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
-    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If it is None, it is
-    2.3 signal^(1/5) / sqrt(features). It grows with the signal because noise along curved directions contracts, which
-    makes longer runs worthwhile. It falls with the number d of features because a score is a sum of about d terms.
+    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If it is None, the
+    default 2.3 signal^(1/5) / sqrt(features) takes its place. This default grows with the signal because noise along
+    curved directions contracts, which makes a larger total length worthwhile. It falls with the number d of features
+    because a score is a sum of about d terms.
     """
     if spread is None:
         outputs = 1 if public.loss is None else public.loss.outputs
@@ -47,7 +48,7 @@ def bound_curvature_for_steps(max_norm: float) -> float:
     """Returns the largest curvature of a logistic loss along the intercept if gradients are clipped to ``max_norm``.
 
     This is the largest curvature where the residual is below ``max_norm`` (docs/theory/training.md, section 7). Other
-    losses are assumed to have the same one."""
+    losses are assumed to have the same largest curvature."""
     residual = min(max_norm, 0.5)
     return residual * (1 - residual)
 

@@ -24,7 +24,7 @@ from .expression import parse_composition_text
 from .number import parse_integer_argument, parse_real_argument
 
 DIGITS = ".12g"
-"""Format in which the ends of bounds are printed. They are rounded outward."""
+"""Format in which the ends of bounds are printed. The ends are rounded outward."""
 
 
 NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
@@ -33,7 +33,8 @@ NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must
 def add_training_arguments(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """Adds the options that describe DP-SGD: the sampling probability and the number of steps.
 
-    With ``noise``, it also adds the noise multiplier and, as an alternative to these options, any other composition.
+    With ``noise``, it also adds the noise multiplier, and an option that describes any other composition instead of
+    DP-SGD.
     """
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
@@ -121,7 +122,7 @@ def make_bound_command(
     """Returns the functions ``add_command_arguments`` and ``run_command`` of a command that bounds ``quantity`` at a
     value of ``at``.
 
-    One of the two is "epsilon" and the other is "delta".
+    ``quantity`` is "epsilon" and ``at`` is "delta", or the other way round.
     """
 
     def add_command_arguments(p: argparse.ArgumentParser) -> None:

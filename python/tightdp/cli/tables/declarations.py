@@ -1,7 +1,7 @@
 """Reads declarations from the command line: labels and categories that a model file may name, bounds, and the like.
 
-Labels and categories can be known in three ways. They are declared, or they are all that occur in the file because
-these are public, or they are learned.
+Labels and categories can be known in three ways. They are declared, or they are all values that occur in the file,
+which are thereby declared public, or they are learned with noise.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Declarations:
     """The declarations of the command line or of a schema, before the table is read."""
 
     classes: tuple[str, ...] | Literal["learn"] | None
-    """Labels of a classifier. None stands for the labels that occur, which are declared public. A regression has no
-    labels, which () stands for."""
+    """Labels of a classifier. None stands for the labels that occur, which are declared public. An empty tuple stands
+    for a regression, which has no labels."""
     categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
     """Categories of each text column. None stands for the values that occur, which are declared public."""
     label: str

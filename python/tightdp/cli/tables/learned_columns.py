@@ -25,7 +25,7 @@ from ...statement.column_words import state_fact_of_bounds, state_fact_of_catego
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
 second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
-learned. It is None if nothing replaces them."""
+learned. This third fact is None if nothing replaces missing numbers."""
 
 
 class FittedColumns(NamedTuple):

@@ -48,7 +48,8 @@ from .learned_columns import count_declared_classes, fit_learned_columns, plan_t
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
 DOUBTFUL_SHARE = 0.5
-"""Share of the records beyond a column's bounds above which a note is printed, as the bounds are probably wrong."""
+"""A note is printed if more than this share of the records lies beyond a column's bounds, because the bounds are then
+probably wrong."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
@@ -207,7 +208,7 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
 def _save_trained_model(model: TableModel, place: Path, out: Path) -> None:
     """Writes the model to ``place``.
 
-    If that fails, the model is printed on standard output, because its budget is spent. This raises OSError.
+    If that fails, the model is printed on standard output, because its budget is spent, and OSError is raised.
     """
     try:
         model.save(place)
@@ -430,7 +431,7 @@ def _describe_trained_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_column_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
-        """Returns the texts of facts by name, which say whether a fact was declared or read off the records."""
+        """Returns a text for each name of a fact. It says whether the fact was declared or read off the records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_column_facts(labels), "columns": "their names", **describe_column_facts(facts)}
@@ -438,7 +439,7 @@ def _describe_trained_columns(
 
 
 def _print_training_result(statement: Statement, private: dict[str, Any], as_json: bool) -> None:
-    """Prints the statement, and the score on the test file, which is written to no file."""
+    """Prints the statement, and the score on the test file. The score is written to no file."""
     if as_json:
         print(json.dumps({"statement": statement.to_dict(), **private}))
         return

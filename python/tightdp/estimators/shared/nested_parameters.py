@@ -11,7 +11,8 @@ from .sklearn_interface import BaseEstimator
 class NestedParameters(BaseEstimator):
     """A base class whose get_params and set_params reach the settings of the algorithm.
 
-    To set one, the algorithm is replaced by a changed copy, and the old algorithm object stays as it was.
+    To change a setting, ``set_params`` replaces the algorithm by a changed copy, and the old algorithm object stays as
+    it was.
     """
 
     _default: ClassVar[type[Any]]
@@ -45,7 +46,7 @@ class NestedParameters(BaseEstimator):
 
 
 def _list_nested_parameters(params: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of those parameters that have some, by names of the form name__setting."""
+    """Returns the settings of those parameters that have settings of their own, by names of the form name__setting."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):

@@ -1,6 +1,6 @@
 """Prevents further training of the parts of a fitted estimator, such as the steps of a pipeline.
 
-The estimator's account covers its parts only as they are.
+The estimator's account covers its parts only as they were when its fit ended.
 """
 
 from __future__ import annotations

@@ -149,7 +149,8 @@ def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
 
 
 def _join_estimator_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
-    """Joins the entries of both mappings by name, and the earlier text of a name before the last one."""
+    """Joins both mappings. If both have an entry of the same name with different texts, the earlier text comes
+    first."""
     both = dict(last)
     for name, how in earlier.items():
         if name != "runs" and how not in (known := both.get(name, how)).split("; "):

@@ -35,7 +35,7 @@ class ArrayBlocks(Blocks):
 
     Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
 
-    Raises ValueError or TypeError, which names the argument, for one of another shape or out of its range.
+    Raises ValueError or TypeError, which names the argument, for an argument of another shape or out of its range.
 
     >>> import numpy as np
     >>> from tightdp.train import ArrayBlocks, LogisticRegression

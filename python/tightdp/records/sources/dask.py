@@ -28,7 +28,8 @@ class DaskBlocks(Blocks):
     Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
     active client, or on Dask's default scheduler if there is no client. Workers return one integer sum for each block.
     Batches and noise are drawn only in this process. The trained model has the same bits for any number of workers and
-    blocks. If a worker dies, its tasks are computed again. This charges nothing, and gives the same sums.
+    blocks. If a worker dies, its tasks are computed again. The second computation charges nothing, and gives the same
+    sums.
 
     Call ``persist`` on the collections first if they fit into the workers' memory. Otherwise each pass computes them
     again, and must get the same records each time (no random numbers, no shuffle without a seed). tightdp must be
@@ -145,7 +146,8 @@ def _split_dask_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, An
 
 
 def _split_dask_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
-    """Splits a Dask data frame into partitions, with targets and weights that are None if they are named columns."""
+    """Splits a Dask data frame, targets and weights into partitions. Targets or weights that are columns become
+    None."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
         if name not in X.columns:

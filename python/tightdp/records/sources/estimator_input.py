@@ -14,7 +14,7 @@ from ..views import WeightedBlocks
 from .arrays import ArrayBlocks
 from .dask import DaskBlocks
 
-# The error for targets beside blocks.
+# Text of the error for targets that are given in addition to blocks.
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
 

@@ -21,7 +21,7 @@ from ..text import MISSING, is_text_encoding, join_column_names
 
 FORMATS = "parquet", "arrow", "csv"
 """Names of the formats of files."""
-# Names of Arrow's types: of numbers, and of texts.
+# Names of the types of numbers in Arrow, and names of its types of texts.
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
@@ -190,7 +190,7 @@ class FileBlocks(Blocks):
                     records += len(batch)
                     named = batch.select([*self.columns, *self._others])
                     if self._format == "csv" and _import_pyarrow().types.is_binary(named.column(self.width).type):
-                        raise self._build_encoding_error(path)  # Arrow returns text that it cannot decode as bytes
+                        raise self._build_encoding_error(path)  # Arrow returns bytes for text that it cannot decode
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
                 if self._format == "csv" and path not in self._in_lines:
@@ -293,7 +293,7 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
+        """Returns Arrow's data set of the files at ``paths``. By default it has the schema of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
@@ -323,7 +323,7 @@ def _import_pyarrow() -> Any:
 
 
 def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
-    """Returns the name of the format: the given one, or that of the first file, which may be in a folder."""
+    """Returns the name of the format: the given one, or the format of the first file. This file may be in a folder."""
     _import_pyarrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)

@@ -213,7 +213,7 @@ class Rows:
         return np.array([cell not in known for cell in self.get_column(name)])
 
     def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
-        """Returns a column as numbers, which are finite, or NaN for missing cells.
+        """Returns a column as finite numbers, with NaN for missing cells.
 
         Raises ValueError, which names the record, for text, for infinite numbers, and for missing cells unless
         ``allow_missing`` is True.
