@@ -57,11 +57,11 @@ class TableModel:
     the model:
 
     >>> import numpy as np
-    >>> from tightdp.records.columns import Number
+    >>> from tightdp.records.columns import NumberColumn
     >>> run = dp.Gaussian(5.0) * 1
     >>> public = {"labels": "declared: no, yes", "bounds of age": "declared: 18 to 90"}
     >>> statement = dp.Statement("a model of ages", run.epsilon(1e-6), 1e-6, run, public=public)
-    >>> age = Number("age", 18.0, 90.0)
+    >>> age = NumberColumn("age", 18.0, 90.0)
     >>> weights = np.array([[8.0]]), np.array([-6.0])
     >>> model = dp.TableModel("logistic", "retired", ("no", "yes"), (age,), *weights, statement)
     >>> model.predict({"age": [30, 80]}).tolist(), model.predict_proba({"age": [72]}).tolist()
