@@ -35,9 +35,9 @@ class Bound:
 
     Parameters
     ----------
-    lower, upper : the ends, in nats for an epsilon and as a probability for a delta
-    engine : the name of the engine that computed the bound
-    error_budget : the share of each named source of error in the width
+    lower, upper : the ends, in nats for an epsilon and as a probability for a delta.
+    engine : the name of the engine that computed the bound.
+    error_budget : the share of each named source of error in the width.
 
     Raises ``ContradictionError`` if ``lower`` exceeds ``upper``.
 

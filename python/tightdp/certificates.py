@@ -34,13 +34,13 @@ class Certificate:
 
     Parameters
     ----------
-    composition : the mechanisms with their counts
-    neighbors : the neighbouring relation, one of those of ``Composition.epsilon``
-    epsilon : the given epsilon, in nats, or None
-    delta : the given delta, in [0, 1), or None
-    lower, upper : the ends of the quantity that is None
+    composition : the mechanisms with their counts.
+    neighbors : the neighbouring relation, one of those of ``Composition.epsilon``.
+    epsilon : the given epsilon, in nats, or None.
+    delta : the given delta, in [0, 1), or None.
+    lower, upper : the ends of the quantity that is None.
 
-    The constructor checks nothing; ``from_json`` raises ValueError for a text that is no certificate.
+    The constructor checks nothing; ``from_json`` raises ValueError for any other text.
 
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"

@@ -103,13 +103,13 @@ class Composable:
 
         Parameters
         ----------
-        delta : a number in [0, 1)
+        delta : a number in [0, 1).
         neighbors : the neighbouring relation, "add_or_remove" (default), "add", "remove", "replace" or
-            "replace_special"
-        engine : "auto" (default) or the name of an engine (docs/accounting.md)
-        width : the relative width that "auto" tries to reach, > 0
+            "replace_special".
+        engine : "auto" (default) or the name of an engine (docs/accounting.md).
+        width : the relative width that "auto" tries to reach, > 0.
         eps_error, delta_error : the absolute errors that the engine "prv" allows: > 0 of epsilon, and in (0, 1) of
-            delta
+            delta.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(run.epsilon(1e-5).interval(".6f"))
@@ -125,8 +125,8 @@ class Composable:
 
         Parameters
         ----------
-        epsilon : any finite number, in nats
-        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
+        epsilon : any finite number, in nats.
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"delta <= {run.delta(2.0):.2e}")
@@ -142,8 +142,8 @@ class Composable:
 
         Parameters
         ----------
-        epsilons : finite numbers of any shape, in nats
-        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
+        epsilons : finite numbers of any shape, in nats.
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print([float(f"{delta:.1e}") for delta in run.profile([1.0, 2.0]).upper])
@@ -165,9 +165,9 @@ class Composable:
 
         Parameters
         ----------
-        alphas : type I errors, probabilities in [0, 1] of any shape
-        neighbors, engine, eps_error, delta_error : as for ``epsilon``
-        width : the absolute width that is aimed at, > 0
+        alphas : type I errors, probabilities in [0, 1] of any shape.
+        neighbors, engine, eps_error, delta_error : as for ``epsilon``.
+        width : the absolute width that is aimed at, > 0.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.tradeoff([0.01]).lower[0]:.3f}")
@@ -222,8 +222,8 @@ class Composable:
 
         Parameters
         ----------
-        epsilon, delta : exactly one of the two: epsilon is a finite number in nats, and delta is in (0, 1)
-        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
+        epsilon, delta : exactly one of the two: epsilon is a finite number in nats, and delta is in (0, 1).
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``.
 
         Raises TypeError unless exactly one of ``epsilon`` and ``delta`` is given, and ValueError as ``epsilon`` does.
 
@@ -364,9 +364,9 @@ class Composition(Composable):
 
     Parameters
     ----------
-    parts : pairs (mechanism, count); a count is an integer in [1, 2^53]
+    parts : pairs (mechanism, count); a count is an integer in [1, 2^53].
 
-    Raises TypeError for a part that is no such pair, and ValueError for a count out of its range. Usually ``+`` and
+    Raises TypeError for any other part, and ValueError for a count out of its range. Usually ``+`` and
     ``*`` make the composition:
 
     >>> run = dp.Gaussian(2.0) * 10 + dp.Laplace(1.0)

@@ -74,13 +74,13 @@ def frequent_values(
 
     Parameters
     ----------
-    values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers
+    values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers.
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the event that the
-        value of a single record reaches the threshold
-    missing : texts that stand for no value
-    rng : None is the operating system's secure generator; a ``Philox`` is for experiments
+        value of a single record reaches the threshold.
+    missing : texts that stand for no value.
+    rng : None is the operating system's secure generator; a ``Philox`` is for experiments.
     ledger : a ledger that is charged before the release, with ``note``. It must have been created with a ``failure``
-        of more than delta/2; ``failure`` is the total probability of failing that the ledger may spend
+        of more than delta/2; ``failure`` is the total probability of failing that the ledger may spend.
 
     A record adds one to a single count. The noise of a count is a rounded normal number, sampled exactly. The running
     time of this function depends on the number of different values. The running time is not protected.

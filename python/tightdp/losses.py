@@ -166,9 +166,9 @@ class PrivacyLoss(Mechanism):
 
         Parameters
         ----------
-        losses : finite numbers, in nats
-        probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
-        infinity, minus_infinity, relation, mirrored, loss_error : as for the class
+        losses : finite numbers, in nats.
+        probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1.
+        infinity, minus_infinity, relation, mirrored, loss_error : as for the class.
 
         Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
 
@@ -201,8 +201,8 @@ class PrivacyLoss(Mechanism):
 
         Parameters
         ----------
-        p, q : the probabilities of the outcomes with and without the record, in [0, 1]; each adds up to 1
-        relation, mirrored : as for the class
+        p, q : the probabilities of the outcomes with and without the record, in [0, 1]; each adds up to 1.
+        relation, mirrored : as for the class.
 
         Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
 

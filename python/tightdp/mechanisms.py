@@ -46,7 +46,7 @@ class Gaussian(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : deviation of the noise over the largest L2 norm of one record's contribution, in (0, inf)
+    noise_multiplier : deviation of the noise over the largest L2 norm of one record's contribution, in (0, inf).
 
     Raises
     ------
@@ -68,8 +68,8 @@ class Gaussian(Mechanism):
 
         Parameters
         ----------
-        scale : standard deviation of the noise, in (0, inf)
-        sensitivity : largest L2 norm of one record's contribution, in (0, inf)
+        scale : standard deviation of the noise, in (0, inf).
+        sensitivity : largest L2 norm of one record's contribution, in (0, inf).
 
         Raises ValueError for a number out of its range. The quotient is rounded down, so no bound becomes too small.
 
@@ -85,7 +85,7 @@ class Laplace(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : scale of the noise over the largest L1 norm of one record's contribution, in (0, inf)
+    noise_multiplier : scale of the noise over the largest L1 norm of one record's contribution, in (0, inf).
 
     Raises
     ------
@@ -107,8 +107,8 @@ class Laplace(Mechanism):
 
         Parameters
         ----------
-        scale : scale of the noise, in (0, inf)
-        sensitivity : largest L1 norm of one record's contribution, in (0, inf)
+        scale : scale of the noise, in (0, inf).
+        sensitivity : largest L1 norm of one record's contribution, in (0, inf).
 
         Raises ValueError for a number out of its range. The quotient is rounded down, so no bound becomes too small.
 
@@ -126,7 +126,7 @@ class PureDP(Mechanism):
 
     Parameters
     ----------
-    epsilon : the guarantee in nats, in [0, inf)
+    epsilon : the guarantee in nats, in [0, inf).
 
     Raises
     ------
@@ -158,8 +158,8 @@ class ApproximateDP(Mechanism):
 
     Parameters
     ----------
-    epsilon : the guarantee in nats, in [0, inf)
-    delta : its probability of failure, in [0, 1]
+    epsilon : the guarantee in nats, in [0, inf).
+    delta : its probability of failure, in [0, 1].
 
     Raises
     ------
@@ -196,8 +196,8 @@ class RandomizedResponse(Mechanism):
 
     Parameters
     ----------
-    noise_parameter : probability of an answer that is drawn uniformly, in (0, 1]
-    num_buckets : number of possible answers, an integer >= 2
+    noise_parameter : probability of an answer that is drawn uniformly, in (0, 1].
+    num_buckets : number of possible answers, an integer >= 2.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class BoundedRange(Mechanism):
 
     Parameters
     ----------
-    eta : length of the interval of privacy losses in nats, in [0, inf)
+    eta : length of the interval of privacy losses in nats, in [0, inf).
 
     Raises
     ------
@@ -254,8 +254,8 @@ class ZCDP(Mechanism):
 
     Parameters
     ----------
-    rho : slope of the bound on Renyi divergences in nats, in [0, inf)
-    xi : constant term of this bound in nats, in [0, inf)
+    rho : slope of the bound on Renyi divergences in nats, in [0, inf).
+    xi : constant term of this bound in nats, in [0, inf).
 
     Raises
     ------
@@ -283,8 +283,8 @@ class DiscreteGaussian(Mechanism):
 
     Parameters
     ----------
-    sigma : scale of the noise in units of the count, in (0, inf)
-    sensitivity : largest change of the count by one record, an integer >= 1
+    sigma : scale of the noise in units of the count, in (0, inf).
+    sensitivity : largest change of the count by one record, an integer >= 1.
 
     Raises
     ------
@@ -327,9 +327,9 @@ class DiscreteGaussianVector(Mechanism):
 
     Parameters
     ----------
-    sigma : scale of the noise in units of the counts, in (0, inf)
-    sensitivity : largest L2 norm of the change of all counts by one record, in [1, inf)
-    dimensions : number of counts, an integer >= 1
+    sigma : scale of the noise in units of the counts, in (0, inf).
+    sensitivity : largest L2 norm of the change of all counts by one record, in [1, inf).
+    dimensions : number of counts, an integer >= 1.
 
     Raises
     ------
@@ -364,8 +364,8 @@ class DiscreteLaplace(Mechanism):
 
     Parameters
     ----------
-    scale : scale of the noise in units of the count, in (0, inf)
-    sensitivity : largest change of the count by one record, an integer >= 1
+    scale : scale of the noise in units of the count, in (0, inf).
+    sensitivity : largest change of the count by one record, an integer >= 1.
 
     Raises
     ------
@@ -409,9 +409,9 @@ class MixtureOfGaussians(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : standard deviation of the noise in units of ``sensitivities``, in (0, inf)
-    sensitivities : L2 norms of the possible contributions, 1 to 1000 distinct numbers in [0, inf), not all 0
-    probabilities : their probabilities, as many numbers in (0, 1] that add up to 1
+    noise_multiplier : standard deviation of the noise in units of ``sensitivities``, in (0, inf).
+    sensitivities : L2 norms of the possible contributions, 1 to 1000 distinct numbers in [0, inf), not all 0.
+    probabilities : their probabilities, as many numbers in (0, 1] that add up to 1.
 
     Raises
     ------
@@ -454,8 +454,8 @@ class PoissonSampled(Mechanism):
 
     Parameters
     ----------
-    mechanism : what runs on the batch, a mechanism that can run on a sample
-    sampling_probability : probability with which each record is in the batch, in (0, 1]
+    mechanism : what runs on the batch, a mechanism that can run on a sample.
+    sampling_probability : probability with which each record is in the batch, in (0, 1].
 
     Raises
     ------
@@ -498,10 +498,10 @@ class TruncatedPoissonSampled(Mechanism):
 
     Parameters
     ----------
-    mechanism : what runs on the batch, a mechanism that can run on a sample
-    sampling_probability : probability with which each record is in the Poisson sample, in (0, 1]
-    batch_size : largest number of records in the batch, an integer >= 1
-    dataset_size : public number of records, an integer >= 1
+    mechanism : what runs on the batch, a mechanism that can run on a sample.
+    sampling_probability : probability with which each record is in the Poisson sample, in (0, 1].
+    batch_size : largest number of records in the batch, an integer >= 1.
+    dataset_size : public number of records, an integer >= 1.
 
     Raises
     ------
@@ -526,7 +526,8 @@ class TruncatedPoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations under which Poisson samples have a dominating pair. There are none unless "replace" is among them.
+        """Relations under which Poisson samples have a dominating pair. The set is empty unless "replace" is a
+        relation of the mechanism on the sample.
 
         The reason is that another record may take the place of the removed record in a cut sample.
         """
@@ -548,9 +549,9 @@ class SampledWithReplacement(Mechanism):
 
     Parameters
     ----------
-    mechanism : what runs on the batch, a ``Gaussian``
-    sample_size : number of draws, an integer >= 1
-    dataset_size : public number of records, an integer >= 1
+    mechanism : what runs on the batch, a ``Gaussian``.
+    sample_size : number of draws, an integer >= 1.
+    dataset_size : public number of records, an integer >= 1.
 
     Raises
     ------
@@ -582,9 +583,9 @@ class FixedSizeSampled(Mechanism):
 
     Parameters
     ----------
-    mechanism : what runs on the batch, a mechanism that can run on a sample
-    sample_size : number of records in the batch, an integer in [1, dataset_size]
-    dataset_size : public number of records, an integer >= 1
+    mechanism : what runs on the batch, a mechanism that can run on a sample.
+    sample_size : number of records in the batch, an integer in [1, dataset_size].
+    dataset_size : public number of records, an integer >= 1.
 
     Raises
     ------
@@ -625,9 +626,9 @@ class RandomAllocation(Mechanism):
 
     Parameters
     ----------
-    mechanism : what runs in each round, a mechanism that can run on a sample
-    steps : number of rounds, an integer >= 1
-    selected : number of rounds of each record, an integer in [1, steps]
+    mechanism : what runs in each round, a mechanism that can run on a sample.
+    steps : number of rounds, an integer >= 1.
+    selected : number of rounds of each record, an integer in [1, steps].
 
     Raises
     ------
@@ -706,9 +707,9 @@ class TreeAggregation(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : the noise over the norm bound, > 0
-    steps : the number of steps, an integer >= 1
-    own_steps : whether the step of each record does not depend on the other records
+    noise_multiplier : the noise over the norm bound, > 0.
+    steps : the number of steps, an integer >= 1.
+    own_steps : whether the step of each record does not depend on the other records.
 
     >>> tree = dp.TreeAggregation(5.0, steps=1000)
     >>> tree.epsilon(1e-6, neighbors="replace").upper == (dp.Gaussian(2.5) * 10).epsilon(1e-6).upper

@@ -126,12 +126,12 @@ def accuracy(
     ----------
     y_true, y_pred : labels of held-out records and their predictions, shape (n,): arrays, columns or lists. Each
         prediction is compared with its label, numbers as numbers and texts as texts. The type of an array or a column
-        is taken to be public
-    epsilon, delta : the guarantee to meet, add/remove one record: epsilon > 0, in nats, and delta in (0, 1)
-    noise_multiplier : the standard deviation of the noise in each count, in records, > 0, in place of ``epsilon``
-    confidence : the confidence of each interval, in (0, 1)
-    rng : None is the operating system's secure generator; a ``Philox`` is for experiments
-    ledger : a ledger that is charged before the release, with ``note``
+        is taken to be public.
+    epsilon, delta : the guarantee to meet, add/remove one record: epsilon > 0, in nats, and delta in (0, 1).
+    noise_multiplier : the standard deviation of the noise in each count, in records, > 0, in place of ``epsilon``.
+    confidence : the confidence of each interval, in (0, 1).
+    rng : None is the operating system's secure generator; a ``Philox`` is for experiments.
+    ledger : a ledger that is charged before the release, with ``note``.
 
     Each record adds one to a single count. The number of records stays private. Guarantee: the privacy of
     Gaussian(noise_multiplier), add/remove one record.
@@ -188,10 +188,10 @@ def confusion_matrix(
 
     Parameters
     ----------
-    y_true, y_pred : labels of held-out records and their predictions, shape (n,)
-    classes : two or more different labels, declared
-    epsilon, delta, noise_multiplier, rng, ledger, note : as for ``accuracy``
-    confidence : the probability, in (0, 1), with which all counts are within ``half_width`` of the true ones
+    y_true, y_pred : labels of held-out records and their predictions, shape (n,).
+    classes : two or more different labels, declared.
+    epsilon, delta, noise_multiplier, rng, ledger, note : as for ``accuracy``.
+    confidence : the probability, in (0, 1), with which all counts are within ``half_width`` of the true ones.
 
     >>> from tightdp.metrics import confusion_matrix
     >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],

@@ -81,16 +81,16 @@ class PrivateSearchCV(BaseEstimator):
     Parameters
     ----------
     estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta,
-        ledger and random_state
+        ledger and random_state.
     param_grid : a mapping of names of settings, as in ``set_params``, to lists of their values; or a list of such
-        mappings
-    epsilon, delta : the guarantee of the whole search, add/remove one record
+        mappings.
+    epsilon, delta : the guarantee of the whole search, add/remove one record.
     mean : the expected number of runs, at least 1. The number of runs has a geometric distribution. More runs cost
-        little: ten runs have about 1.6 times the epsilon of one run, and a hundred runs about 2 times
+        little: ten runs have about 1.6 times the epsilon of one run, and a hundred runs about 2 times.
     holdout : the expected share of records to score on, in (0, 1). ``fit`` raises ValueError if there are so few
-        records that all might be held out: fewer than 33 for ``holdout=0.2`` and delta 1e-6
-    random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for the whole search before a record is used
+        records that all might be held out: fewer than 33 for ``holdout=0.2`` and delta 1e-6.
+    random_state : None draws from the operating system's secure generator; an int is for experiments.
+    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for the whole search before a record is used.
 
     Attributes
     ----------

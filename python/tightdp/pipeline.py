@@ -102,16 +102,16 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     ----------
     steps : a list of (name, step). The last step is a classifier or a regressor of ``tightdp.train``. Each other step
         is a transformer of ``tightdp.preprocessing``, a ``DPPCA``, a transformer of scikit-learn that learns nothing
-        (``Normalizer``, ``FunctionTransformer``), or "passthrough"
+        (``Normalizer``, ``FunctionTransformer``), or "passthrough".
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
         multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and ``privacy_`` bounds
-        the epsilon of all steps at ``delta``
+        the epsilon of all steps at ``delta``.
     share : the part of the budget, in units of mu^2 (mu is the parameter of Gaussian differential privacy), that the
         steps before the last get together, in [1e-6, 1). It is divided equally among those steps that make releases,
-        and learning the labels counts as one of them. The last step gets the rest
+        and learning the labels counts as one of them. The last step gets the rest.
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
-        from its own stream; leave out the ``random_state`` of the steps
-    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used
+        from its own stream; leave out the ``random_state`` of the steps.
+    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used.
 
     Attributes
     ----------

@@ -89,13 +89,13 @@ def privacy(
     Parameters
     ----------
     run : mechanism or composition, or a mapping from names to several of them. Up to eight runs can be told apart in
-        grey
-    least_delta : the smallest delta that the profile shows, in (0, 1)
-    points : number of points of each curve, an integer in [2, 10000]
-    title : text above the figure; by default the mechanisms of a single run
-    dark : whether the figure is for a dark page. The background is transparent in either case
-    progress : a function that is called with the number of finished pieces of the curves, and the number of all pieces
-    options : those of ``Composition.epsilon``; ``width`` is 1e-3 here unless given
+        grey.
+    least_delta : the smallest delta that the profile shows, in (0, 1).
+    points : number of points of each curve, an integer in [2, 10000].
+    title : text above the figure; by default the mechanisms of a single run.
+    dark : whether the figure is for a dark page. The background is transparent in either case.
+    progress : a function that is called with the number of finished pieces of the curves, and the number of all pieces.
+    options : those of ``Composition.epsilon``; ``width`` is 1e-3 here unless given.
 
     Returns
     -------
@@ -150,9 +150,9 @@ def profile(
 
     Parameters
     ----------
-    run : as for ``privacy``
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them
-    least_delta, points, dark, options : as for ``privacy``
+    run : as for ``privacy``.
+    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    least_delta, points, dark, options : as for ``privacy``.
 
     Raises ValueError for an option out of its range.
 
@@ -173,9 +173,9 @@ def tradeoff(
 
     Parameters
     ----------
-    run : as for ``privacy``
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them
-    points, dark, options : as for ``privacy``; ``width`` is absolute here
+    run : as for ``privacy``.
+    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    points, dark, options : as for ``privacy``; ``width`` is absolute here.
 
     Raises ValueError for an option out of its range.
 

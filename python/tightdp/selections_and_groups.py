@@ -82,9 +82,9 @@ class RepeatAndSelect(Derived):
 
     Parameters
     ----------
-    mechanism : the mechanism or composition of one run
-    mean : the expected number of runs, at least 1, or > 0 for "poisson"
-    shape : a number > -1, or "poisson"
+    mechanism : the mechanism or composition of one run.
+    mean : the expected number of runs, at least 1, or > 0 for "poisson".
+    shape : a number > -1, or "poisson".
 
     Raises ValueError for a ``mean`` or a ``shape`` out of its range.
 

@@ -804,7 +804,10 @@ def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> a
 
 
 def bound_distance(run: Run) -> arb | None:
-    """Returns a quick upper bound of delta(0), the total variation distance (section 2); None if there is none."""
+    """Returns a quick upper bound of delta(0), the total variation distance (section 2).
+
+    Returns None if no bound is found quickly.
+    """
     found = None
     ctx.prec = 64
     with suppress(Unverified):

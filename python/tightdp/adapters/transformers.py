@@ -30,7 +30,7 @@ class PrivateTrainer(Trainer):
     others : as for ``transformers.Trainer``. The expected batch size is ``per_device_train_batch_size`` times
         ``gradient_accumulation_steps`` times the number of processes. At most ``per_device_train_batch_size`` records
         go through the model together. The number of steps follows from ``num_train_epochs``, or is ``max_steps``, which
-        needs a ``public_size``
+        needs a ``public_size``.
 
     ``run`` is the ``PrivateRun`` of the last ``train``, and holds the account and the statement. ``save_model`` writes
     the statement beside the model. Each record is collated separately, and records of equal shape go through the model

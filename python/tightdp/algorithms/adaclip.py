@@ -44,22 +44,22 @@ class AdaCliP:
     batch_size : expected batch size B. It is at most N - 1 for a public number N of records, and larger values are
         replaced by N - 1, because the mean of all records says nothing about their variance. If the run would take over
         2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public
-        number of records
-    epochs : number of epochs; the number of steps is ceil(epochs / q)
+        number of records.
+    epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
         estimated (see the page on AdaCliP), a narrow range does better than a wide one. None takes half of, or twice,
-        the variance max_norm^2 gamma / parameters
-    beta1, beta2 : weights of the past in the running mean and variance
-    gamma : mean squared norm of the scaled gradients. A smaller one clips less and adds more noise
+        the variance max_norm^2 gamma / parameters.
+    beta1, beta2 : weights of the past in the running mean and variance.
+    gamma : mean squared norm of the scaled gradients. A smaller one clips less and adds more noise.
     noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
-        and delta
+        and delta.
     optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
-        ``spread`` and ``max_norm``, as for ``DPSGD``
-    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
+        ``spread`` and ``max_norm``, as for ``DPSGD``.
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     max_norm : clipping norm of the DP-SGD whose first step equals the first step of this algorithm. Used if ``h1``,
-        ``h2`` or ``optimizer`` is None
-    spread : as for ``DPSGD``
+        ``h2`` or ``optimizer`` is None.
+    spread : as for ``DPSGD``.
 
     Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians, add/remove one record. Centre and scale
     cost nothing, because they are computed from past releases.

@@ -42,22 +42,22 @@ class DPAGD:
     ----------
     selections : how many private selections the run may make, inner retries included.
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
-    max_norm : L2 bound on one record's gradient
+    max_norm : L2 bound on one record's gradient.
     max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
-        wrong but unsure prediction: if it is too low, always predicting the larger class loses little
-    candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step]
-    every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps
-    growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6
+        wrong but unsure prediction: if it is too low, always predicting the larger class loses little.
+    candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step].
+    every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps.
+    growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6.
     momentum : weight of the last direction in the next one, which averages its noise. This is post-processing. The
-        paper has 0
-    center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
+        paper has 0.
+    center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0.
     noise : "gumbel" selects by the exponential mechanism, whose choice has the distribution of Gumbel noise.
         "exponential" selects by permute-and-flip, whose choice has the distribution of exponential noise and costs the
-        epsilon of Laplace noise
+        epsilon of Laplace noise.
     batch_size : expected size of a Poisson batch for each gradient and each selection; None takes all records. Samples
-        are charged as if they were all records, which is valid but not tight
+        are charged as if they were all records, which is valid but not tight.
     noise_multiplier : standard deviation of the noise of the first gradients, divided by max_norm; None computes it
-        from epsilon and delta
+        from epsilon and delta.
 
     Guarantee: the privacy of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
     BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts

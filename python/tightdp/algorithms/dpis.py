@@ -63,27 +63,27 @@ class DPIS:
     batch_size : expected number of records that a step takes, if ``norm_share`` is right. None takes a hundredth of the
         public number of records. With a ``norm_share`` of .5, the sampling probability is then the default one of
         ``DPSGD``. If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
-    epochs : number of epochs, each of ceil(N / batch_size) steps
-    max_norm : C in the first epoch
+    epochs : number of epochs, each of ceil(N / batch_size) steps.
+    max_norm : C in the first epoch.
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is
         known in advance and charged exactly. If it is None, as in the paper, each epoch releases the ratio. Then q and
-        the noise depend on releases, a filter of one Renyi order covers them, and epsilon must be given
+        the noise depend on releases, a filter of one Renyi order covers them, and epsilon must be given.
     noise_multiplier : standard deviation of the noise, divided by C; only where ``norm_share`` is a number. None
         computes it from the estimator's epsilon and delta.
     norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
-        this is larger, the noise with which all of these sums take half of epsilon
+        this is larger, the noise with which all of these sums take half of epsilon.
     reach : k >= 1. A record is a candidate with at most k times the probability that followed from its norm when its
         gradient was last computed. So a step computes about k batch_size gradients. A norm that has grown by more than
-        the factor k is clipped to k times the old one
-    floor : smallest norm, divided by C, from which the bound on a record's later norms is computed
+        the factor k is clipped to k times the old one.
+    floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
-        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C
+        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
     reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
-        epochs even if these have the largest possible cost
+        epochs even if these have the largest possible cost.
     optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
-        ``spread``, as for ``DPSGD``
-    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
-    spread : as for ``DPSGD``
+        ``spread``, as for ``DPSGD``.
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
+    spread : as for ``DPSGD``.
 
     Guarantee, add/remove one record: if ``norm_share`` is a number, the privacy of Poisson-subsampled Gaussians (q,
     noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If ``norm_share`` is None,

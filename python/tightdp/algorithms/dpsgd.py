@@ -38,17 +38,17 @@ class DPSGD:
     ----------
     batch_size : expected batch size. If it is at least the number of records, every step uses every record. If the run
         would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth
-        of the public number of records
-    epochs : number of epochs; the number of steps is ceil(epochs / q)
-    max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
+        of the public number of records.
+    epochs : number of epochs; the number of steps is ceil(epochs / q).
+    max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove).
     noise_multiplier : standard deviation of the noise, divided by ``max_norm``; None computes it from the estimator's
-        epsilon and delta
+        epsilon and delta.
     optimizer : applied to the released sum / batch_size, plus regularization * w; None takes plain steps whose length
-        follows from ``spread``
+        follows from ``spread``.
     spread : standard deviation that noise alone would give each weight by the last step (``step_length.py``); None
-        takes a default that depends on public facts alone
-    center : as for ``NoisyGD``, but 0 by default
-    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
+        takes a default that depends on public facts alone.
+    center : as for ``NoisyGD``, but 0 by default.
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
 
     Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre),
     add/remove one record.

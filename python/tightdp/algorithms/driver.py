@@ -99,16 +99,16 @@ def fit(
 
     Parameters
     ----------
-    model : public description of the loss
+    model : public description of the loss.
     X : (n, d) float32 or float64, where records with NaN or infinity contribute nothing; or ``Blocks``; or ``Records``
-        or a ``RecordStream``, which hold targets and relative weights
-    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
-    note : text that the ledger keeps with the charge
+        or a ``RecordStream``, which hold targets and relative weights.
+    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them.
+    note : text that the ledger keeps with the charge.
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
-        may hold them
-    max_sample_weight : the largest weight, as for the classifiers; required where there are weights
-    initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own
-    the others : as for the classifiers (``PrivateClassifier``)
+        may hold them.
+    max_sample_weight : the largest weight, as for the classifiers; required where there are weights.
+    initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
+    the others : as for the classifiers (``PrivateClassifier``).
 
     Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
     not cover the run, and ``LedgerError``, before any record is used.

@@ -45,11 +45,11 @@ class NoisyGD:
 
     Parameters
     ----------
-    max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
+    max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove).
     spread : standard deviation that noise alone would give each weight by the last step. It sets the total length of
         the steps, spread * N / (max_norm * total noise multiplier), for N records and any number of steps. A larger
         spread means less bias and more noise. None takes 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
-    steps : number of releases; None takes (total length) / 8, within [20, 150]
+    steps : number of releases; None takes (total length) / 8, within [20, 150].
     momentum : in [0, 1). None takes the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper
         end is lower if there are fewer than 150 steps.
     learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), or a
@@ -57,10 +57,10 @@ class NoisyGD:
         (docs/theory/training.md, section 7).
     center : the share of the budget (as mu^2) for releasing the mean of the features, which is then subtracted from
         them. Gradients become smaller, so the same clipping needs less noise. 0 to leave the features as they are. Used
-        only for linear models with an intercept
-    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate
+        only for linear models with an intercept.
+    average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
-        estimator's epsilon and delta
+        estimator's epsilon and delta.
 
     Guarantee: the privacy of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one
     record. All defaults depend on public facts alone.

@@ -43,9 +43,9 @@ class OutputPerturbation:
 
     Parameters
     ----------
-    max_norm : records are scaled down to this norm, intercept included
+    max_norm : records are scaled down to this norm, intercept included.
     noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
-        a record's gradient and N the number of records; None computes it from epsilon and delta
+        a record's gradient and N the number of records; None computes it from epsilon and delta.
 
     Needs ``regularization`` > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Departure from Zhang et
     al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps, and
@@ -88,7 +88,7 @@ class ObjectivePerturbation:
 
     Parameters
     ----------
-    max_norm : records are scaled down to this norm, intercept included
+    max_norm : records are scaled down to this norm, intercept included.
 
     There must be two classes. The noise follows from delta and epsilon, which is at most 1400. Guarantee: (epsilon,
     delta)-DP, add/remove one record. The change of curvature costs log(1 + beta/(N regularization)) of epsilon, where

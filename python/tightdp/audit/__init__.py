@@ -3,7 +3,7 @@
 An audit attacks many runs with one canary, or one run with many canaries.
 
     from tightdp import audit
-    with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score
+    with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score.
     found = audit.paired(with_, without, delta=1e-5, confidence=0.95)
     found.epsilon(1e-5)                           # lower bound; if it exceeds the claim, the claim is wrong
     found.excludes(clf.charged_)                  # compares the whole claimed privacy profile with the evidence

@@ -31,12 +31,12 @@ class Evidence:
 
     Parameters
     ----------
-    power : the lower limit of the true positive rate, in [0, 1]
-    level : the upper limit of the false positive rate, in [0, 1]
-    confidence : the probability that both limits hold, in (0, 1)
-    threshold : the threshold of the scores
-    above : whether scores at or above the threshold are accepted
-    runs : the number of runs behind the limits
+    power : the lower limit of the true positive rate, in [0, 1].
+    level : the upper limit of the false positive rate, in [0, 1].
+    confidence : the probability that both limits hold, in (0, 1).
+    threshold : the threshold of the scores.
+    above : whether scores at or above the threshold are accepted.
+    runs : the number of runs behind the limits.
 
     ``paired`` makes it, and raises the errors of its arguments.
 

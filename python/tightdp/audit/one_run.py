@@ -66,13 +66,13 @@ def one_run(
 
     Parameters
     ----------
-    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. NaN is never a right guess
+    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. NaN is never a right guess.
     included : ``(canaries,)`` booleans, True if the canary was included. They must be independent fair coins
-        (``coins``)
-    delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``
+        (``coins``).
+    delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``.
     guesses : the number of canaries to guess, fixed before the run. Half of the guesses are "in", for the largest
         scores, and half are "out", for the smallest. The other canaries are not guessed. If there are several numbers,
-        each is tried, and they share 1 - confidence equally. None tries all canaries, and 1/2, 1/4, ... 1/32 of them
+        each is tried, and they share 1 - confidence equally. None tries all canaries, and 1/2, 1/4, ... 1/32 of them.
 
     Neighbours differ by adding or removing one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023, whose Theorem
     5.2 is the case of delta 0.
@@ -146,7 +146,9 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """Returns the largest epsilon found for which (epsilon, ``delta``)-DP is refuted at ``error``; 0 if there is none.
+    """Returns the largest epsilon found for which (epsilon, ``delta``)-DP is refuted at ``error``.
+
+    The result is 0 if no epsilon is refuted.
 
     ``canaries``, ``guesses`` and ``correct`` are as for ``p_value``, which raises ValueError for a number out of its
     range; ``error`` is in (0, 1).

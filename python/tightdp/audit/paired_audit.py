@@ -34,12 +34,12 @@ def paired(
     ----------
     scores_with, scores_without : one number for each run, any function of what the run released. NaN counts as +inf.
         The score function must not be chosen by looking at these runs.
-    confidence : confidence of the limits, in (0, 1)
+    confidence : confidence of the limits, in (0, 1).
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
     thresholds : thresholds that were fixed before the runs. Each is tried in both directions, and they share
         1 - confidence equally (union bound). None chooses a threshold by the first part of the scores, and computes the
-        limits from the other scores alone
-    holdout : the share of scores, counted from the first, by which the threshold is chosen, in (0, 1)
+        limits from the other scores alone.
+    holdout : the share of scores, counted from the first, by which the threshold is chosen, in (0, 1).
 
     The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, and each fails with at
     most half of the probability 1 - confidence (or of a threshold's share of it).

@@ -61,7 +61,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     Parameters
     ----------
-    algorithm : the training algorithm; None stands for ``NoisyGD()``
+    algorithm : the training algorithm; None stands for ``NoisyGD()``.
     epsilon, delta : the guarantee to meet under adding or removing one record; epsilon is at most 1e6. The noise is
         chosen to meet the guarantee. With ``epsilon=None`` the algorithm's own noise is used, and ``privacy_`` reports
         the resulting epsilon at ``delta``. Neither has a default: a privacy parameter is a decision.
@@ -78,7 +78,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         mapped to [0, 1]. The bounds must not be computed from the data. With None, features stay as they are, and no
         scaling is fitted. A warning then tells whoever holds the records if most records have a feature beyond 10,
         because such a feature drowns the others.
-    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss; w includes the intercept
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss; w includes the intercept.
     fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible by the
         generator Philox, which is meant for experiments and never for a release.
@@ -88,7 +88,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         a record. It raises ``BudgetExceeded`` if the budget does not cover the charge.
     class_weight : a dict of declared weights of classes, which multiply the losses. A class that is left out has weight
         1.
-    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up
+    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up.
     max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
         number. It is required if records have weights, and it must not be computed from them.
 

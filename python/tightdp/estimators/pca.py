@@ -37,17 +37,17 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : the number of components, at most the number of features
-    epsilon, delta : the guarantee to meet under adding or removing one record
+    n_components : the number of components, at most the number of features.
+    epsilon, delta : the guarantee to meet under adding or removing one record.
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
         The sensitivity is the largest Frobenius norm that one record can add. It is 5/4 max_norm^2, or max_norm^2
         without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less
+    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less.
     center : whether a private mean is subtracted. The one release then contains the sum of the rows and their number as
         well. False takes eigenvectors of the second moment, with a fifth less noise. It is meant for columns that are
         known to be centred.
-    random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers
+    random_state : None draws from the operating system's secure generator; an int is for experiments.
+    ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers.
 
     Attributes: ``components_`` has the shape (n_components, features). ``mean_`` has the shape (features,), and is zero
     without ``center``. ``privacy_``, ``charged_``, ``history_`` and ``statement_`` are as in classifiers.

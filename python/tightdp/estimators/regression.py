@@ -46,7 +46,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee to meet under adding or removing one record
+    epsilon, delta : the guarantee to meet under adding or removing one record.
     noise_multiplier : the standard deviation of the noise divided by max_norm^2, given in place of ``epsilon``. The
         largest Frobenius norm that one record can add is max_norm^2.
     bounds : public (low, high) of the features, each a number or one number for each feature. Features are clipped to
@@ -60,8 +60,8 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
         weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), the size of the noise. With a
         smaller penalty, the inverse of the second moment would be mostly noise.
-    fit_intercept : whether a constant is fitted
-    random_state, ledger : as for classifiers, such as ``LogisticRegression``
+    fit_intercept : whether a constant is fitted.
+    random_state, ledger : as for classifiers, such as ``LogisticRegression``.
 
     Attributes
     ----------

@@ -31,15 +31,15 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     Parameters
     ----------
     algorithm : the training algorithm, such as ``DPSGD()``; None stands for ``NoisyGD()``. ``OutputPerturbation`` and
-        ``ObjectivePerturbation`` are refused, because they need losses of bounded slope
-    epsilon, delta : the guarantee to meet under adding or removing one record; see ``LogisticRegression``
+        ``ObjectivePerturbation`` are refused, because they need losses of bounded slope.
+    epsilon, delta : the guarantee to meet under adding or removing one record; see ``LogisticRegression``.
     target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required. A record
-        contributes nothing if its target or one of its features is NaN
+        contributes nothing if its target or one of its features is NaN.
     bounds : public (low, high) of the features, which are clipped to the bounds and mapped to [0, 1]. None leaves
         features as they are.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
-        and targets are the mapped ones
-    the others : as for ``LogisticRegression``. Weights of records work as they do there
+        and targets are the mapped ones.
+    the others : as for ``LogisticRegression``. Weights of records work as they do there.
 
     Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of X and y as they are given. Within ``bounds`` the
     prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit. Predictions

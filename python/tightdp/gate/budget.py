@@ -77,8 +77,8 @@ class Caps(CappedFilter):
 
     Parameters
     ----------
-    gaussian : the cap on the sum of 1/noise_multiplier^2, >= 0
-    others : pairs (mechanism, count)
+    gaussian : the cap on the sum of 1/noise_multiplier^2, >= 0.
+    others : pairs (mechanism, count).
 
     ``spend`` raises ``BudgetExceeded`` for a release that the caps do not cover.
 
@@ -107,7 +107,7 @@ class FixedPlan(Caps):
 
     Parameters
     ----------
-    releases : a mechanism or a composition
+    releases : a mechanism or a composition.
 
     ``spend`` raises ``BudgetExceeded`` for any other release.
 

@@ -53,11 +53,11 @@ class Gate:
 
     Parameters
     ----------
-    budget : asked to ``spend`` the mechanism before each release. If this raises ``BudgetExceeded``, nothing is spent
-    source : random source that draws the Poisson batches and the noise
-    callback : called after each release with the number of releases so far
+    budget : asked to ``spend`` the mechanism before each release. If this raises ``BudgetExceeded``, nothing is spent.
+    source : random source that draws the Poisson batches and the noise.
+    callback : called after each release with the number of releases so far.
     pay : called once, after the first release has passed all checks and before any record is read. It charges a ledger
-        for the whole run, or raises
+        for the whole run, or raises.
 
     One query is built and released like this:
 

@@ -45,10 +45,10 @@ class Query:
 
     Parameters
     ----------
-    shape : the shape of the value
-    sensitivity : the most that one record moves the value, > 0
-    sampling_probability : the probability that a record is in the query's batch, in (0, 1]; 1 for all records
-    grid, evaluate, scale, scores : as below
+    shape : the shape of the value.
+    sensitivity : the most that one record moves the value, > 0.
+    sampling_probability : the probability that a record is in the query's batch, in (0, 1]; 1 for all records.
+    grid, evaluate, scale, scores : as below.
 
     An ``Oracle`` builds queries:
 
@@ -79,10 +79,10 @@ class Public:
 
     Parameters
     ----------
-    records : the public number of records, > 0
-    size : the number of parameters, an integer >= 1
-    regularization : lambda, >= 0
-    linear : the model if it is linear, or None
+    records : the public number of records, > 0.
+    size : the number of parameters, an integer >= 1.
+    regularization : lambda, >= 0.
+    linear : the model if it is linear, or None.
 
     The numbers are not checked here: the estimators raise the errors.
 

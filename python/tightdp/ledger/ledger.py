@@ -146,12 +146,12 @@ class Ledger:
 
         Parameters
         ----------
-        where : the path of an SQLite file that does not exist yet, or the URL of a database
-        epsilon : the epsilon of the guarantee, in nats, > 0
-        delta : the delta of the guarantee, in (0, 1)
-        dataset : which data the budget is about, in words
-        neighbors : the neighbouring relation of the guarantee
-        family, order, expected, others, failure : as for ``PrivacyFilter``
+        where : the path of an SQLite file that does not exist yet, or the URL of a database.
+        epsilon : the epsilon of the guarantee, in nats, > 0.
+        delta : the delta of the guarantee, in (0, 1).
+        dataset : which data the budget is about, in words.
+        neighbors : the neighbouring relation of the guarantee.
+        family, order, expected, others, failure : as for ``PrivacyFilter``.
         """
         store = open_ledger_store(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}

@@ -175,7 +175,7 @@ def release_outer_products(
     """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
 
     The noise consists of rounded normals of standard deviation ``deviation`` in units of the grid. ``first`` has, for
-    each layer, the index in ``stream`` of its first normal. Without a stream there is no noise. ``totals`` are zero
+    each layer, the index in ``stream`` of its first normal. Without a stream no noise is added. ``totals`` are zero
     afterwards, so that no record is released twice. For up to 2^14 records, ``totals`` may be an empty list. The rest
     is as in ``add_outer_products``. Source: docs/theory/exact-products.md, section 8.
     """
@@ -238,8 +238,11 @@ Moved = list[tuple[Vector, Vector, Vector]]
 def _prepare_layer_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """Returns the scaled norm of the centre, and for each layer three arrays that the kernel reads: the centre in
-    integers, grid / scale rounded up, and the column sums of the squares of grid / scale."""
+    """Returns the scaled norm of the centre, and three arrays for each layer.
+
+    The kernel reads these arrays: the centre in integers, grid / scale rounded up, and the column sums of the squares
+    of grid / scale.
+    """
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
     inverse = np.nextafter(grid / (np.ones(size) if scale is None else scale), np.inf)

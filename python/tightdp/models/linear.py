@@ -139,9 +139,9 @@ class LinearModel:
 
     Parameters
     ----------
-    features : the number of features, an integer >= 1
-    loss : the loss of the scores
-    intercept : whether there is an intercept b
+    features : the number of features, an integer >= 1.
+    loss : the loss of the scores.
+    intercept : whether there is an intercept b.
 
     Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
     and ``records`` or their ``features``.

@@ -38,10 +38,10 @@ class Perceptron(Model):
 
     Parameters
     ----------
-    features : the number of features, an integer >= 1
-    hidden : the numbers of units of the hidden layers
-    loss : the loss of the last layer's scores
-    activation : "relu" or "tanh"
+    features : the number of features, an integer >= 1.
+    hidden : the numbers of units of the hidden layers.
+    loss : the loss of the last layer's scores.
+    activation : "relu" or "tanh".
 
     Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
     and ``records`` or their ``features``.

@@ -109,13 +109,13 @@ class CallableModel(Model):
 
     Parameters
     ----------
-    size : length of the flat parameter vector
+    size : length of the flat parameter vector.
     gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
         one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
         But a product of matrices may round a row differently when other rows change. So unless you compute rows one by
         one, the guarantee for the rows holds in real arithmetic only (``arithmetic`` is "idealised").
-    losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD)
-    initial : public starting point, zeros by default
+    losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD).
+    initial : public starting point, zeros by default.
 
     The functions may return NumPy arrays, arrays with ``__dlpack__`` on the CPU, or arrays with ``.get()`` (CuPy).
 

@@ -22,10 +22,10 @@ class Records:
 
     Parameters
     ----------
-    features : finite or non-finite numbers, (n, d), of float32 or float64
-    targets : one for each record, in the form that the model takes
-    valid : booleans (n,), False for records that contribute nothing; None computes them from the features
-    weights : numbers in [0, 1], (n,), or None
+    features : finite or non-finite numbers, (n, d), of float32 or float64.
+    targets : one for each record, in the form that the model takes.
+    valid : booleans (n,), False for records that contribute nothing; None computes them from the features.
+    weights : numbers in [0, 1], (n,), or None.
 
     No method raises an error that depends on the values of the records.
 

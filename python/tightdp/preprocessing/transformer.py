@@ -58,12 +58,12 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee to meet, add/remove one record
+    epsilon, delta : the guarantee to meet, add/remove one record.
     noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
         with this noise multiplier. Leave out epsilon, delta and noise_multiplier in a ``PrivatePipeline`` that has an
-        epsilon, and if everything is declared
-    random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used
+        epsilon, and if everything is declared.
+    random_state : None draws from the operating system's secure generator; an int is for experiments.
+    ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used.
 
     Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
 

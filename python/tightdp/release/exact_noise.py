@@ -32,9 +32,9 @@ _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly.
 
-    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
-    size : shape of the result, an integer >= 0 or a tuple of them
-    rng : SecureRandom (the default) or Philox
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is.
+    size : shape of the result, an integer >= 0 or a tuple of them.
+    rng : SecureRandom (the default) or Philox.
 
     Raises ValueError or TypeError for an argument out of its range. Source: Canonne, Kamath and Steinke (2020).
 
@@ -140,14 +140,14 @@ def exact_release(
 
     Parameters
     ----------
-    grads : as for ``clipped_sum``, in host memory
-    max_norm : float in [1e-30, 1e30]
-    noise_multiplier : float > 0
+    grads : as for ``clipped_sum``, in host memory.
+    max_norm : float in [1e-30, 1e30].
+    noise_multiplier : float > 0.
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
         every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
         the exact ``DiscreteGaussian`` if there is a single column.
-    grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too
-    rng : SecureRandom (the default) or Philox
+    grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too.
+    rng : SecureRandom (the default) or Philox.
 
     Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and as ``clip_and_noise`` does.
 

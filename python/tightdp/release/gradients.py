@@ -76,7 +76,7 @@ def clipped_sum(
         at most the root of the sum of squared bounds, and norms have shape (batch, groups).
     normalize : bool
         If true, the factor is ``max_norm / (n_k + stability)`` for any norm (Bu et al. 2023, automatic clipping).
-    stability : float in [1e-100, inf)
+    stability : float in [1e-100, inf).
     out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
         Array that the sum is written to. With ``accumulate`` the sum is added to its values, as micro-batches need.
     arithmetic : "float" or "exact"
@@ -87,7 +87,7 @@ def clipped_sum(
 
     Returns
     -------
-    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors
+    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors.
     norms : float64 array of shape (batch,)
 
     The result does not depend on the number of threads or the processor's instruction set. An exact sum does not depend

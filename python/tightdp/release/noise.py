@@ -48,8 +48,8 @@ class RandomSource(ABC):
 
         Parameters
         ----------
-        size : shape of the result, an integer >= 0 or a tuple of them
-        dtype : float64 or float32; any other raises TypeError
+        size : shape of the result, an integer >= 0 or a tuple of them.
+        dtype : float64 or float32; any other raises TypeError.
 
         The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise is
         an idealised form of the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS

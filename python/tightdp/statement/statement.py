@@ -83,27 +83,27 @@ class Statement:
 
     Parameters
     ----------
-    subject : the release and the means by which it was made, in one line
+    subject : the release and the means by which it was made, in one line.
     privacy : ``Bound`` on the epsilon of ``charged`` at ``delta``. If ``charged`` proves only a smaller lower end, that
         end is taken. A bound that contradicts ``charged`` is refused.
-    delta : the delta of the guarantee, in (0, 1)
-    charged : the composition that the run was charged with
-    neighbors : the neighbouring relation of the guarantee
-    released : the parts that may be published, one line for each
-    public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}
-    size : the number of records that the run used, given as public or released with noise; None if none was used
+    delta : the delta of the guarantee, in (0, 1).
+    charged : the composition that the run was charged with.
+    neighbors : the neighbouring relation of the guarantee.
+    released : the parts that may be published, one line for each.
+    public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}.
+    size : the number of records that the run used, given as public or released with noise; None if none was used.
     taken : the names in ``public`` of facts that were read off the data, and thereby declared public. A warning names
         each of these facts.
     arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
-        are exact but the gradients that are summed are not; otherwise "idealised"
-    seeded : whether the noise came from a seed
-    outside : things that this bound leaves out, besides those that every bound leaves out
-    ledger : the ledger that was charged, if there is one
-    settings : the settings of the run, by name
-    parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known
-    dataset : the name of the data, if they have one
-    date : the day on which the statement was made, YYYY-MM-DD in UTC
-    version : the version of tightdp that computed the bound, as "1.2.3"
+        are exact but the gradients that are summed are not; otherwise "idealised".
+    seeded : whether the noise came from a seed.
+    outside : things that this bound leaves out, besides those that every bound leaves out.
+    ledger : the ledger that was charged, if there is one.
+    settings : the settings of the run, by name.
+    parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known.
+    dataset : the name of the data, if they have one.
+    date : the day on which the statement was made, YYYY-MM-DD in UTC.
+    version : the version of tightdp that computed the bound, as "1.2.3".
 
     >>> import tightdp as dp
     >>> run = dp.Gaussian(5.0) * 1

@@ -46,12 +46,12 @@ class TableModel:
 
     Parameters
     ----------
-    model : the kind of model, "logistic", "svm" or "ridge"
-    label : the name of the predicted column
-    classes : two or more labels; none for "ridge"
-    columns : the columns of the features
-    coef, intercept : finite weights and constants, in [-1e300, 1e300]
-    statement : the ``Statement``, which must name the labels and the bounds or categories of each column
+    model : the kind of model, "logistic", "svm" or "ridge".
+    label : the name of the predicted column.
+    classes : two or more labels; none for "ridge".
+    columns : the columns of the features.
+    coef, intercept : finite weights and constants, in [-1e300, 1e300].
+    statement : the ``Statement``, which must name the labels and the bounds or categories of each column.
 
     Raises ValueError, which names the argument, for an argument that does not fit the others. ``tightdp train`` makes
     the model:

@@ -29,9 +29,9 @@ class DPAdam(torch.optim.Optimizer):
 
     Parameters
     ----------
-    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``. Weight decay is not part of the gradient
-    damping : number that is added to the square root. Other libraries call it ``eps``
-    noise_variance : variance of the noise on each coordinate of the gradients. ``make_private`` sets it
+    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``. Weight decay is not part of the gradient.
+    damping : number that is added to the square root. Other libraries call it ``eps``.
+    noise_variance : variance of the noise on each coordinate of the gradients. ``make_private`` sets it.
 
     Raises ValueError for a number out of its range.
 

@@ -68,24 +68,24 @@ def make_private(
         The model to train. Every parameter that requires a gradient is trained. No module of the model may mix the
         records of a batch.
     optimizer : an optimizer of ``torch.optim`` over the trained parameters, which takes one gradient a step. Learning
-        rate schedulers work as usual
-    dataset : a data set that has a length and gives records by index
+        rate schedulers work as usual.
+    dataset : a data set that has a length and gives records by index.
     algorithm : the name of an algorithm, or its settings, an ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``.
         "dp-sgd" gives clipped gradients of Poisson batches with Gaussian noise to any optimizer (Abadi et al. 2016).
         "dp-adam" gives the same gradients to ``DPAdam``, which uses the variance of their noise. "adaclip" centres and
         scales gradients coordinate by coordinate before it clips them (Pichapati et al. 2019). "dpis" draws records in
-        proportion to the norms of their gradients (Wei et al. 2022)
+        proportion to the norms of their gradients (Wei et al. 2022).
     epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. They determine
-        the noise
+        the noise.
     batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by it. If
-        ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records
+        ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records.
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
-        ``batch_size`` divided by the number of records
+        ``batch_size`` divided by the number of records.
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]. A sequence has a bound for each trained
-        parameter, in the order of ``model.parameters()``
-    noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``
+        parameter, in the order of ``model.parameters()``.
+    noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``.
     public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
-        released first, for a fiftieth of epsilon and delta, and the run uses the noisy count
+        released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.
     arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
         uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
         DPIS and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
@@ -97,26 +97,26 @@ def make_private(
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
         assumes that the model keeps nothing between records.
         "float" computes norms from one backward pass without forming gradients, and adds floats. The account idealises
-        this arithmetic
+        this arithmetic.
     batches : a ``Batches``, which says how many records go through the model at once, in which places, and how records
-        are collated
+        are collated.
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
         which ``losses_`` then has. The charge stays the same. The share of the loss makes the noise on the gradients a
         little larger, and ``noise_multiplier`` is that of loss and gradients together. It must be None for "dpis",
-        whose batches are not uniform samples
+        whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
-        which is for experiments and never for a release
+        which is for experiments and never for a release.
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
-        release. Leave it out if you continue a run by ``load_state_dict``, because the ledger was charged already
+        release. Leave it out if you continue a run by ``load_state_dict``, because the ledger was charged already.
     checkpoint : a folder, which is made if it does not exist. Only the first process uses it. Every step is recorded in
         the folder before it releases anything, and ``fit`` and ``save`` save the model and the optimizer in it. If the
         folder holds a run, this run is continued, on any number of processes. Its charges stay charged, the ledger is
         not charged again, and keys are new. With a ledger, a copy of the folder that falls behind another copy is
-        refused. A run that an error ended goes on only with ``AfterFailure(folder)``
+        refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
     distributed : None trains on all processes of ``torch.distributed`` if it is initialised. Then every process calls
         ``make_private``, ``step`` and ``fit`` in the same order. Parameters and buffers start as those of rank 0, and
         ``batch_size`` is the size of a batch of all processes together. With a ``physical_size`` the ranks take
-        physical batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
+        physical batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes.
 
     Returns
     -------

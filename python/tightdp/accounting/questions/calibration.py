@@ -71,12 +71,12 @@ def calibrate(
 
     Parameters
     ----------
-    factory : a function that makes a mechanism or a composition of one number
-    epsilon : the target, in nats, >= 0
-    delta : the target, in [0, 1)
-    low, high : the ends of the range that is searched, 0 < low < high
-    integer : whether the parameter is an integer, at most 2^53
-    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``
+    factory : a function that makes a mechanism or a composition of one number.
+    epsilon : the target, in nats, >= 0.
+    delta : the target, in [0, 1).
+    low, high : the ends of the range that is searched, 0 < low < high.
+    integer : whether the parameter is an integer, at most 2^53.
+    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``.
 
     >>> import tightdp as dp
     >>> sigma = dp.calibrate(lambda s: dp.Gaussian(s) * 10, epsilon=1.0, delta=1e-6)
@@ -285,11 +285,11 @@ def noise_multiplier(
 
     Parameters
     ----------
-    epsilon : the target, in nats, > 0
-    delta : the target, in (0, 1)
-    sampling_probability : the probability that a record is in a batch, in (0, 1]
-    steps : the number of steps, an integer in [1, 2^53]
-    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``
+    epsilon : the target, in nats, > 0.
+    delta : the target, in (0, 1).
+    sampling_probability : the probability that a record is in a batch, in (0, 1].
+    steps : the number of steps, an integer in [1, 2^53].
+    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``.
 
     Raises ValueError for an argument out of its range, or if no noise multiplier up to 1e12 meets the target.
 

@@ -44,13 +44,13 @@ def epsilon_batch(
 
     Parameters
     ----------
-    noise_multiplier : numbers in (0, inf)
-    sampling_probability : numbers in (0, 1]
-    steps : whole numbers in [1, 2^53]
-    delta : numbers in (0, 1)
-    width : the relative width that is aimed at, > 0
-    threads : the number of threads, an integer >= 1
-    device : "cpu", or the name of a CUDA device
+    noise_multiplier : numbers in (0, inf).
+    sampling_probability : numbers in (0, 1].
+    steps : whole numbers in [1, 2^53].
+    delta : numbers in (0, 1).
+    width : the relative width that is aimed at, > 0.
+    threads : the number of threads, an integer >= 1.
+    device : "cpu", or the name of a CUDA device.
 
     Raises ValueError for a number out of its range, or for arrays that do not broadcast together.
 

@@ -47,8 +47,8 @@ class Accountant:
 
     Parameters
     ----------
-    neighbors : the neighbouring relation of questions that name none
-    keep : True continues from the work of earlier questions, and False answers each question anew
+    neighbors : the neighbouring relation of questions that name none.
+    keep : True continues from the work of earlier questions, and False answers each question anew.
 
     >>> import tightdp as dp
     >>> account = dp.Accountant()

@@ -180,20 +180,20 @@ class PrivacyFilter(CappedFilter):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
+    epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``.
     family : the quantity that is added up, fixed in advance.
         "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
         "zcdp": rho. It charges mechanisms that are zCDP. A mechanism on a sample costs as much as on all records.
         "gaussian": 1/noise_multiplier^2 of Gaussians. A Gaussian on a sample costs as much as on all records. This
         family is the tightest for Gaussians on all records. It also admits the releases listed in ``others``, each up
         to its count.
-    order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
+    order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``.
     expected : a composition like the one that will be spent. It influences the choice of order, never the guarantee.
         Give ``expected`` for sampled steps: the order that is best for Gaussians on all records may cover only a
         fraction of the steps that the best order for ``expected`` covers.
-    others : the other releases to keep room for; for "gaussian" only
+    others : the other releases to keep room for; for "gaussian" only.
     failure : the part of ``delta`` that is set aside for mechanisms that are only approximately private; for "renyi"
-        only
+        only.
 
     Guarantee: all outputs together are (``epsilon``, ``delta``)-DP, even if you stop at a time chosen by the outputs.
 
@@ -301,9 +301,9 @@ class Odometer:
 
     Parameters
     ----------
-    delta : the delta of the guarantee, in (0, 1)
-    levels : one or more epsilons, in nats, in (0, inf)
-    neighbors : the neighbouring relation of the guarantee
+    delta : the delta of the guarantee, in (0, 1).
+    levels : one or more epsilons, in nats, in (0, inf).
+    neighbors : the neighbouring relation of the guarantee.
 
     Raises ValueError for a ``delta`` or for ``levels`` out of their range.
 

@@ -35,8 +35,8 @@ class SGD:
 
     Parameters
     ----------
-    learning_rate : the factor on m, > 0
-    momentum : the weight of the last m, in [0, 1)
+    learning_rate : the factor on m, > 0.
+    momentum : the weight of the last m, in [0, 1).
 
     Raises ValueError for a number out of its range.
 
@@ -71,9 +71,9 @@ class Adam:
 
     Parameters
     ----------
-    learning_rate : the factor on each step, > 0
-    beta1, beta2 : the weights of the past in the means of gradients and of their squares, in [0, 1)
-    damping : the number that is added to the root of the mean of squares, > 0
+    learning_rate : the factor on each step, > 0.
+    beta1, beta2 : the weights of the past in the means of gradients and of their squares, in [0, 1).
+    damping : the number that is added to the root of the mean of squares, > 0.
 
     Raises ValueError for a number out of its range.
 

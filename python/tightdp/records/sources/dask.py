@@ -20,10 +20,10 @@ class DaskBlocks(Blocks):
 
     Parameters
     ----------
-    X : a Dask array (n, d), or a data frame whose columns hold numbers, or text for a ``PrivatePipeline`` to encode
+    X : a Dask array (n, d), or a data frame whose columns hold numbers, or text for a ``PrivatePipeline`` to encode.
     y : a Dask array (n,) or a series with the chunks or partitions of X. If X is a data frame, y may be the name of one
-        of its columns, which is then not a feature
-    sample_weight : weights, numbers >= 0 that multiply losses. They are given in the same way as y
+        of its columns, which is then not a feature.
+    sample_weight : weights, numbers >= 0 that multiply losses. They are given in the same way as y.
 
     Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
     active client, or on Dask's default scheduler if there is no client. Workers return one integer sum for each block.

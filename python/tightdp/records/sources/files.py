@@ -42,21 +42,21 @@ class FileBlocks(Blocks):
     ----------
     paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be named
         twice, not even under another name or through a link.
-    label : the name of the column of targets
+    label : the name of the column of targets.
     columns : the names of the columns of features, in the order of the features. None is all columns but ``label`` and
-        ``weight``. They hold numbers or truth values, or text for a ``PrivatePipeline`` to encode
-    texts : the names of the columns of text in CSV files, which do not state the types of their columns
-    weight : the name of the column of weights, numbers >= 0 that multiply losses
-    format : "parquet", "arrow" or "csv". None chooses the format by the name of the first file
-    rows : the largest number of rows of a block. None is as many as take 32 MB
+        ``weight``. They hold numbers or truth values, or text for a ``PrivatePipeline`` to encode.
+    texts : the names of the columns of text in CSV files, which do not state the types of their columns.
+    weight : the name of the column of weights, numbers >= 0 that multiply losses.
+    format : "parquet", "arrow" or "csv". None chooses the format by the name of the first file.
+    rows : the largest number of rows of a block. None is as many as take 32 MB.
     delimiter, encoding, decimal : the delimiter, encoding and decimal mark (a point or a comma) of CSV files. The first
-        line of a CSV file has the names of its columns, and gzip may have compressed the file
+        line of a CSV file has the names of its columns, and gzip may have compressed the file.
     missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
-        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do
+        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do.
     copy : whether a fit decodes Parquet and CSV files only once. Its first pass then writes the decoded columns to a
         temporary file without a name, in the folder that TMPDIR names. Later passes read this file, which is removed
         when the fit or the process ends. With False every pass decodes the files, and the data are not written
-        anywhere. Arrow files are not copied, because they are stored nearly as they are in memory
+        anywhere. Arrow files are not copied, because they are stored nearly as they are in memory.
 
     Only the columns of ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16,
     float32 or truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing.

@@ -111,16 +111,16 @@ class PoissonLoader:
 
     Parameters
     ----------
-    dataset : a data set that has ``len`` and integer indices. Its length is read at every draw
-    sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64
-    steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability)
-    physical_batch_size : the largest number of records that are collated at once; None for the whole batch
+    dataset : a data set that has ``len`` and integer indices. Its length is read at every draw.
+    sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64.
+    steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability).
+    physical_batch_size : the largest number of records that are collated at once; None for the whole batch.
     collate_fn : function that makes a batch from a list of one record; None for PyTorch's own. Records of different
-        shapes go through the model in groups of equal shape
-    rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments
+        shapes go through the model in groups of equal shape.
+    rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments.
     options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
         ``pin_memory``. Options that may choose records or their order, such as ``shuffle``, ``sampler`` and
-        ``in_order``, are refused
+        ``in_order``, are refused.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset

@@ -35,7 +35,7 @@ def release_with_products(
 
     ``last`` has the ``numbers`` of some parameters, the ``layers`` (vectors whose products are the records' gradients
     by these parameters) and the mask ``taken`` of the records to add. ``totals`` has the sums over the other records of
-    the step, which are zero afterwards. It is an empty list if there are no other records. Entries are numbered
+    the step, which are zero afterwards. It is an empty list if the step has no other records. Entries are numbered
     consecutively over all parameters, and get the same noise as in ``add_noise_to_sums``.
     """
     deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)

@@ -113,7 +113,7 @@ def check_against_autograd(
 
     ``find_plain`` takes a record through the model alone, with the same coins. If the gradients depend on coins, which
     the two ways may draw in different orders, they are compared again with modules in eval mode. If they depend on
-    coins in eval mode too, there is no comparison. Agreement for one record is enough, because the gradient of another
+    coins in eval mode too, they are not compared. Agreement for one record is enough, because the gradient of another
     record may consist of rounding errors.
     """
     distance = _find_least_distance(found, map(find_plain, singles))

@@ -18,11 +18,11 @@ class LossRelease:
 
     Parameters
     ----------
-    bound : bound on one record's loss, in [1e-30, 1e30]. The loss of each record is clipped to [-bound, bound]
+    bound : bound on one record's loss, in [1e-30, 1e30]. The loss of each record is clipped to [-bound, bound].
     share : the fraction of each step's charge that the loss gets, in (0, 1). The noise on gradients grows by the factor
         1 / sqrt(1 - share). The noise on a step's sum of losses has the standard deviation
-        noise_multiplier * bound / sqrt(share)
-    every : number of steps over which a mean is taken; None for the steps of an epoch
+        noise_multiplier * bound / sqrt(share).
+    every : number of steps over which a mean is taken; None for the steps of an epoch.
 
     Raises ValueError for a number out of its range.
 

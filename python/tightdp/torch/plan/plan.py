@@ -236,7 +236,7 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. ValueError if there is none, for instance for too much noise."""
+        """Returns the plan for this number of records. ValueError if none exists, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(expected, records, turns)

@@ -72,9 +72,10 @@ _RESUMED = (
 
 
 def hash_model(model: Any) -> str | None:
-    """Returns the hash of a model's ``state_dict``, or None if there is no hash.
+    """Returns the hash of a model's ``state_dict``, or None if it cannot be hashed.
 
-    There is none if the ``state_dict`` holds other values than tensors, or if parameters are sharded over processes.
+    It cannot be hashed if the ``state_dict`` holds other values than tensors, or if parameters are sharded over
+    processes.
     """
     state = model.state_dict()
     if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
@@ -90,7 +91,7 @@ def make_statement(
     """Returns the statement of a run.
 
     ``parameters`` is the number of trained numbers, ``hashed`` the hash of the model's ``state_dict``, and ``dataset``
-    the name of the data set, which is used if there is no ledger.
+    the name of the data set, which is used for a run without a ledger.
     """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]

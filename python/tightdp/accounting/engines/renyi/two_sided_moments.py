@@ -27,7 +27,7 @@ _LEAST = 1e-3
 
 
 def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
-    """Returns K(c), which is the same in both directions; [0, infinity] if there is no formula for it."""
+    """Returns K(c), which is the same in both directions; [0, infinity] without a formula for it."""
     match mechanism:
         case m.Gaussian(sigma):
             return Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))
