@@ -95,7 +95,8 @@ class Checkpoint:
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder.
 
-        Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same ``about``.
+        Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
+        ``about``.
         """
         self._check_files()
         self._seen = self._read_marks() if self._has_file("charged") else b""
