@@ -14,7 +14,7 @@ import PLD_accounting as peer
 from shared import interleaved, options
 
 import tightdp as dp
-from tightdp.accounting.engines.allocation import laws as allocation_laws
+from tightdp.accounting.engines.allocation import allocation_atoms
 from tightdp.accounting.engines.allocation import sums as allocation_sums
 
 # (noise multiplier, steps, selected, delta)
@@ -23,7 +23,7 @@ SLOW = [(1.0, 1000, 1, 1e-9), (1.0, 1000, 1, 1e-5), (2.0, 1000, 1, 1e-6)]
 
 
 def ours(sigma: float, steps: int, selected: int, delta: float) -> tuple[float, float]:
-    allocation_laws.build_allocation.cache_clear()
+    allocation_atoms.build_allocation.cache_clear()
     allocation_sums.build_allocation_score_sums.cache_clear()
     bound = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected).epsilon(delta)
     return bound.lower, bound.upper

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tightdp.algorithms.noisygd import _choose_noisygd_momentum
-from tightdp.algorithms.shared.step_length import bound_curvature_for_steps, choose_plain_sgd_steps
+from tightdp.algorithms.shared.public_step_length import bound_curvature_for_steps, choose_plain_sgd_steps
 from tightdp.models.linear import Logistic
 from tightdp.train import DPIS, DPSGD, SGD, AdaCliP, LinearModel, LogisticRegression, NoisyGD, Public, fit
 
@@ -54,7 +54,7 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
         found.append(choose_plain_sgd_steps(*arguments))
         return found[-1]
 
-    for module in ("noisygd", "shared.step_length"):
+    for module in ("noisygd", "shared.public_step_length"):
         monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_plain_sgd_steps", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2

@@ -25,7 +25,7 @@ from ..models.grid import exact_bound
 from ..models.model import Vector
 from .shared.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
 from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
-from .shared.step_length import FRACTION, resolve_algorithm_optimizer
+from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from .shared.algorithm import (
 )
 from .shared.importance import ImportanceSampling
 from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
-from .shared.step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
+from .shared.public_step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters."""

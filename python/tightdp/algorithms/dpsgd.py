@@ -24,7 +24,7 @@ from .shared.centering import (
 )
 from .shared.descent import build_gradient_descent
 from .shared.optimizers import Optimizer, check_algorithm_optimizer
-from .shared.step_length import FRACTION, resolve_algorithm_optimizer
+from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DPSGD:
         epsilon and delta.
     optimizer : applied to the released sum / batch_size, plus regularization * w; None takes plain steps whose length
         follows from ``spread``.
-    spread : standard deviation that noise alone would give each weight by the last step (``step_length.py``); None
+    spread : standard deviation that noise alone would give each weight by the last step; None
         takes a default that depends on public facts alone.
     center : as for ``NoisyGD``, but 0 by default.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.

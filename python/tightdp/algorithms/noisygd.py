@@ -27,7 +27,12 @@ from .shared.centering import (
 )
 from .shared.descent import build_gradient_descent
 from .shared.optimizers import SGD
-from .shared.step_length import STRIDE, check_stable_step_length, choose_plain_sgd_steps, choose_total_step_length
+from .shared.public_step_length import (
+    STRIDE,
+    check_stable_step_length,
+    choose_plain_sgd_steps,
+    choose_total_step_length,
+)
 
 FEWEST, MOST = 20, 150
 """Least and largest number of steps. With fewer than 20, the second half of the run has too few iterates to average.

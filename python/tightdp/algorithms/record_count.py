@@ -32,7 +32,7 @@ from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
 from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_plan_length
-from .shared.step_length import check_stable_step_length
+from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
 """Share of the budget, as mu^2, for the count. The standard deviation of the count's noise is ten times the noise

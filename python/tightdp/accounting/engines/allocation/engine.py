@@ -20,13 +20,13 @@ from ...numerics.root import bracket_monotone_crossing
 from ...numerics.work import try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps_mechanism
 from ..closed_form import engine as closed_form
-from ..closed_form.law import PrivacyCurve
+from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
-from ..grid import laws as grid_laws
+from ..grid import loss_distributions
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
-from . import laws as allocation_laws
+from . import allocation_atoms
 from . import sums as allocation_sums
-from .laws import COARSEST, FINEST, Allocation, RoundedAllocationAtoms
+from .allocation_atoms import COARSEST, FINEST, Allocation, RoundedAllocationAtoms
 
 _Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
@@ -48,11 +48,11 @@ class RandomAllocations:
             return "it serves compositions with RandomAllocation"
         for mechanism, count in parts:
             if isinstance(mechanism, m.RandomAllocation):
-                reason = allocation_laws.explain_missing_allocation_ratios(mechanism.mechanism)
+                reason = allocation_atoms.explain_missing_allocation_ratios(mechanism.mechanism)
                 if reason is None and mechanism.steps >= MOST_STEPS:
                     reason = f"it allocates to fewer than 2^53 steps, not {mechanism.steps}"
             else:
-                reason = grid_laws.explain_missing_grid_distribution(mechanism, direction)
+                reason = loss_distributions.explain_missing_grid_distribution(mechanism, direction)
             if reason is None and count * getattr(mechanism, "selected", 1) >= MOST_STEPS:
                 reason = f"it composes fewer than 2^53 steps, not {count}"
             if reason:
@@ -61,7 +61,7 @@ class RandomAllocations:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
-        floor = allocation_laws.choose_allocation_floor(delta)
+        floor = allocation_atoms.choose_allocation_floor(delta)
         # Bounds by formulas, which may be better than the bounds of the grid.
         known = [
             closed_form.ENGINE.epsilon(one, direction, delta)
@@ -116,7 +116,7 @@ class RandomAllocations:
             lower = max(lower, sums.delta(epsilon))
         single = _get_single_allocation(parts)
         if single is None:
-            floor = allocation_laws.choose_allocation_floor(max(lower, min(upper, 1e-20)))
+            floor = allocation_atoms.choose_allocation_floor(max(lower, min(upper, 1e-20)))
             found = _compose_allocations_by_grid(
                 parts, direction, floor, request, lambda losses, *size: grid_delta(losses, epsilon, *size)
             )
@@ -126,11 +126,11 @@ class RandomAllocations:
             return _combine_allocation_bounds(parts, found, lower, upper)
         # The probability that may be lost depends on the answer, which is found on a coarse grid first.
         floor = 1e-20
-        for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
-            rough = allocation_laws.build_allocation(single.mechanism, single.steps, COARSEST, guess)
+        for guess in (1e-20, 1e-100, allocation_atoms.LEAST_FLOOR):
+            rough = allocation_atoms.build_allocation(single.mechanism, single.steps, COARSEST, guess)
             if rough is None:
                 break
-            floor = allocation_laws.choose_allocation_floor(max(rough.lower.delta(epsilon, direction), lower))
+            floor = allocation_atoms.choose_allocation_floor(max(rough.lower.delta(epsilon, direction), lower))
             if floor >= guess:
                 break
 
@@ -184,14 +184,14 @@ def _refine_allocation_grid(
     The width of bounds is proportional to the square of the spacing, so the first bounds tell how fine the second grid
     must be. Returns None if even the coarse grid would have too many cells.
     """
-    found = allocation_laws.build_finest_allocation(single.mechanism, single.steps, floor, COARSEST + 1)
+    found = allocation_atoms.build_finest_allocation(single.mechanism, single.steps, floor, COARSEST + 1)
     if found is None:
         return None
     lower, upper = ask(found)
     gap = (upper - lower) / upper if 0 < upper < INF else 1.0
     if gap > width:
         more = math.ceil(0.5 * math.log2(2 * gap / max(width, 1e-9))) + 1
-        better = allocation_laws.build_finest_allocation(
+        better = allocation_atoms.build_finest_allocation(
             single.mechanism, single.steps, floor, min(COARSEST + 1 + more, FINEST)
         )
         if better is not None:
@@ -233,7 +233,7 @@ def _compose_allocations_by_grid(
     """
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
     above, below, sums = [], [], []
-    work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
+    work = allocation_atoms.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
     # The width of bounds is proportional to the square of the spacing.
     level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))
@@ -241,7 +241,7 @@ def _compose_allocations_by_grid(
         if has_no_privacy_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
-            pair = grid_laws.grid_loss_distribution(mechanism, direction)
+            pair = loss_distributions.grid_loss_distribution(mechanism, direction)
             above.append((pair.upper, float(count)))
             below.append((pair.lowers[0], float(count)))
             sums.append(below[-1])
@@ -249,10 +249,13 @@ def _compose_allocations_by_grid(
         for steps, times in divide_allocation_into_blocks(mechanism.steps, mechanism.selected):
             if steps == 1:
                 above.append(
-                    (grid_laws.grid_loss_distribution(mechanism.mechanism, direction).upper, float(times * count))
+                    (
+                        loss_distributions.grid_loss_distribution(mechanism.mechanism, direction).upper,
+                        float(times * count),
+                    )
                 )
                 continue
-            found = allocation_laws.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
+            found = allocation_atoms.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
             if found is None or not found.upper.is_proper:
                 return None
             above.append((found.upper.as_grid_distribution(direction), float(times * count)))
@@ -261,7 +264,7 @@ def _compose_allocations_by_grid(
                 sums.append(below[-1])
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo
-            pair = grid_laws.grid_loss_distribution(m.PoissonSampled(mechanism.mechanism, share), direction)
+            pair = loss_distributions.grid_loss_distribution(m.PoissonSampled(mechanism.mechanism, share), direction)
             below.append((pair.lowers[0], float(count)))
             sums.append((_build_sum_of_allocation(mechanism, direction) or pair.lowers[0], float(count)))
     _, upper, budget, _, _ = ask(above, width, points)
@@ -279,7 +282,7 @@ def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
     noise = _compute_noise_of_allocation_sum(mechanism)
-    return grid_laws.grid_loss_distribution(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
+    return loss_distributions.grid_loss_distribution(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
 
 
 def _compute_noise_of_allocation_sum(mechanism: m.RandomAllocation) -> float:
@@ -358,7 +361,7 @@ def _ask_coarse_allocation_curve(parts: Parts, direction: Direction, floor: floa
         return None
     if isinstance(mechanism.mechanism, m.Gaussian):
         return None
-    return allocation_laws.build_coarse_allocation_curve(
+    return allocation_atoms.build_coarse_allocation_curve(
         mechanism.mechanism, mechanism.steps, mechanism.selected, direction, floor
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...._core import work_charge
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 MOST_TERMS = 10**7
 """Largest number of terms of a sum. So many terms take a tenth of a second. A binomial is refused if its standard

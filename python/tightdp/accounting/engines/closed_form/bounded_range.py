@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...._core import worst_selections
 from ...numerics.outward import Range, widen_up
 from .binomial import RepeatedResponseCurve
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000

@@ -15,7 +15,7 @@ from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import binomial, bounded_range, outcomes, single
 from .gaussian import GaussianCurve
 from .gaussian_selections import GaussianSelections, can_serve_gaussian_selections
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 
 class ClosedForm:

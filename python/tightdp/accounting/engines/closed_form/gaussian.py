@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...._core import gaussian_delta, gaussian_epsilon
 from ...numerics.outward import Number, Range, as_range, log, sqrt
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 _LEAST, _MOST = 1e-9, 1e9
 """Smallest and largest mu for which the curve is certified to about an ulp. For other mu the bounds are wider. They

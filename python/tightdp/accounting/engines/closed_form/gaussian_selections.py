@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...._core import gaussian_mixture, worst_selections
 from ...numerics.outward import INF, ULP, Range, widen_up
 from .gaussian import GaussianCurve
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8

@@ -25,7 +25,7 @@ from ...pairs.replacement import bracket_replaced_losses as losses_of
 from ..engine_interface import Direction, Parts
 from .atoms import MOST_ATOMS, FiniteLossDistribution, count_loss_atoms, list_loss_atoms, may_have_infinite_loss
 from .binomial import CONTEXT
-from .law import PrivacyCurve, bound_curve_root_from_above, bound_curve_root_from_below
+from .privacy_curve import PrivacyCurve, bound_curve_root_from_above, bound_curve_root_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
 from ...pairs.replacement import log_sampled_ratio
 from .gaussian import GaussianCurve
-from .law import PrivacyCurve
+from .privacy_curve import PrivacyCurve
 
 
 class PureCurve(PrivacyCurve):

@@ -27,7 +27,7 @@ from ...._core import (
 from ...numerics.outward import Range, exp, expm1
 from ...pairs.replacement import Replaced
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
-from ..grid.laws import grid_loss_distribution
+from ..grid.loss_distributions import grid_loss_distribution
 from .kernels import Array, Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
 
 ABOVE, BELOW = 2700, 10_900

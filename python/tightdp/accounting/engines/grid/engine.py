@@ -25,7 +25,7 @@ from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed
 from ..closed_form.truncation import charge_sample_truncation
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
-from . import laws as grid_laws
+from . import loss_distributions
 
 BYTES_PER_POINT = 256
 """Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
@@ -46,7 +46,7 @@ class Grid:
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
-            reason = grid_laws.explain_missing_grid_distribution(mechanism, direction)
+            reason = loss_distributions.explain_missing_grid_distribution(mechanism, direction)
             if reason:
                 return reason
             if count >= MOST_STEPS:
@@ -78,14 +78,16 @@ class Grid:
 ENGINE = Grid()
 
 
-def _list_grid_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
+def _list_grid_distributions(
+    parts: Parts, direction: Direction
+) -> list[tuple[loss_distributions.BoundingDistributions, float]]:
     """Returns the loss distributions of the parts that reveal something, with the counts of the parts."""
     for mechanism, _ in parts:
         inner = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
         if isinstance(inner, TruncatedPoissonSampled):
             charge_sample_truncation(inner.sampling_probability, inner.batch_size, inner.dataset_size)
     return [
-        (grid_laws.grid_loss_distribution(mechanism, direction), float(count))
+        (loss_distributions.grid_loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts
         if not has_no_privacy_loss(mechanism)
     ]

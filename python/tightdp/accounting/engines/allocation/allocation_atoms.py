@@ -18,9 +18,9 @@ from ...numerics.outward import Range
 from ..closed_form import outcomes
 from ..closed_form.atoms import Atom, FiniteLossDistribution
 from ..closed_form.binomial import CONTEXT
-from ..closed_form.law import PrivacyCurve
+from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import Direction
-from ..grid import laws as grid_laws
+from ..grid import loss_distributions
 
 if TYPE_CHECKING:
     from ...._core import AllocationAtoms
@@ -155,7 +155,7 @@ def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
     """Returns the reason why the ratios of this inner mechanism have no distribution here, or None if they have one."""
     if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
         return "a user-defined pair for replacing a record says nothing about leaving one out"
-    return grid_laws.explain_missing_grid_distribution(mechanism, "remove")
+    return loss_distributions.explain_missing_grid_distribution(mechanism, "remove")
 
 
 @lru_cache(maxsize=32)
@@ -176,7 +176,7 @@ def _bound_allocation(
     The atoms from above belong to the pair that dominates the inner mechanism, and the atoms from below to the pair
     that the inner mechanism dominates.
     """
-    pair = grid_laws.grid_loss_distribution(inner, "remove")
+    pair = loss_distributions.grid_loss_distribution(inner, "remove")
     try:
         above, below, work = allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
         if pair.lowers[0] is not pair.upper:
