@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from ...models import dense
@@ -61,23 +62,20 @@ class PositionProducts:
 
     def __init__(self, factors: OuterProducts) -> None:
         self._left = factors.left.detach().cpu()
-        right = factors.right.detach().to("cpu", torch.promote_types(factors.right.dtype, torch.float32))
-        rows = right.reshape(-1, right.shape[2])
-        units = dense.round_layer_inputs_to_units(rows.numpy(), False, digits=dense.SHORT_DIGITS)
-        self._steps = torch.from_numpy(units.steps).view(right.shape[:2])
-        """Factors 2^e of the positions. They are zero for a row that is not finite."""
-        integers = (right.double() * self._steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
-        integers.masked_fill_((self._steps == 0)[:, :, None], 0.0)
+        integers, self._steps = _round_to_integers(factors.right)
         self._inner = integers @ integers.transpose(1, 2)
         self._entries = integers.to(torch.int16)
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
 
     def estimate_squared_norms(self) -> Tensor:
-        """Returns estimates of the squared norms of the records' gradients. They may be wrong where terms cancel."""
-        left = self._left.to(torch.promote_types(self._left.dtype, torch.float32))
-        scale = torch.where(self._steps > 0, 1 / self._steps, 0.0)
-        inner = (left @ left.transpose(1, 2)).double() * scale[:, :, None] * scale[:, None, :]
-        return (inner * self._inner).sum((1, 2)).clamp(min=0.0)
+        """Returns estimates of the squared norms of the records' gradients. They may be wrong where terms cancel.
+
+        Each of them depends on its own record alone. It is infinite if an l_t or an r_t is not finite.
+        """
+        integers, steps = _round_to_integers(self._left)
+        scale = 1 / (steps * self._steps)
+        terms = (integers @ integers.transpose(1, 2)) * self._inner * scale[:, :, None] * scale[:, None, :]
+        return torch.where(torch.isfinite(scale).all(1), _add_terms(terms).clamp(min=0.0), torch.inf)
 
     def find_finite_records(self) -> Tensor:
         """Returns a mask of the records whose r_t are all finite."""
@@ -102,6 +100,27 @@ class PositionProducts:
         dense.add_integer_outer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
+def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns each vector of ``rows`` times a power of two 2^e, rounded to integers in float64, and all 2^e.
+
+    ``rows`` has the shape (records, positions, n). 2^e is zero for a vector that is not finite, and the integers too.
+    """
+    wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
+    units = dense.round_layer_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
+    steps = torch.from_numpy(units.steps).view(wide.shape[:2])
+    integers = (wide.double() * steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
+    return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
+
+
+def _add_terms(terms: Tensor) -> Tensor:
+    """Returns the sum of the terms of each record, a row of ``terms``.
+
+    PyTorch's own sum adds in an order that depends on the number of records and of threads.
+    """
+    rows = terms.flatten(1).numpy()
+    return torch.from_numpy(dense.apply_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
+
+
 def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
     """Returns upper bounds on |sum_t w_t q_t^T|^2, from exact inner products <w_s, w_t> and <q_s, q_t> of each record.
 
@@ -110,8 +129,8 @@ def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
     added.
     """
     positions = left.shape[1]
-    lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt().sum(1)
-    return (left * right).sum((1, 2)) + (positions**2 + 8) * 2.0**-52 * lengths.square()
+    lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt()
+    return _add_terms(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms(lengths).square()
 
 
 def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float) -> Clipped:

@@ -174,7 +174,8 @@ class ProductSums(IntegerSums, OnePassSums):
         for i, each in sums.items():
             each.add_to(self._totals[i])
         factors = clipped.factors.numpy()
-        scaled = [(inputs, errors * factors[:, None].astype(errors.dtype)) for inputs, errors in layers]
+        with np.errstate(invalid="ignore"):  # 0 times infinity, for records that are not taken below
+            scaled = [(inputs, errors * factors[:, None].astype(errors.dtype)) for inputs, errors in layers]
         self._add_layers(scaled, totals, factors > 0, clipped.rest.numpy() * grid)
 
     def _add_layers(self, layers: Layers, totals: list[Any], taken: Any, max_norms: Any = None) -> None:
@@ -213,7 +214,12 @@ def _name_way(factors: Factors) -> str:
 
 
 def _square_norms(rows: dense.Array) -> Any:
-    return torch.linalg.vector_norm(torch.from_numpy(rows), dim=1, dtype=torch.float64).square()
+    """Returns squared norms of rows, rounded up, and infinity for a row that is not finite.
+
+    Each depends on its own row alone, and rows of words that the record does not have leave its bits as they are.
+    """
+    units = dense.round_layer_inputs_to_units(rows, False, digits=0)
+    return torch.from_numpy(np.where(units.steps > 0, units.squares, np.inf))
 
 
 def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
