@@ -1441,6 +1441,7 @@ def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
 def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
     """Returns the row of a Poisson sample that is cut: whether it was cut is told, for the upper end."""
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
+    _refuse_given_losses(m)
     poisson = _build_poisson_sample(m, k)
     if most >= n or q == 1:
         return poisson if most >= n else _build_fixed_size_sample({**m, "sample_size": most}, k)
@@ -1601,6 +1602,7 @@ def _build_chain(m: dict[str, Any], k: int) -> Row:
 
 def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
     """Returns the row of a sample of fixed size. A record that is replaced by nothing has the pair of any other."""
+    _refuse_given_losses(m)
     inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
         return build_row(m["mechanism"], 1)
@@ -1609,7 +1611,13 @@ def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
             _join_samples(inner, inner, q).upper,
             _map_row(build_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
         )
-    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=True)
+    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
+
+
+def _refuse_given_losses(m: dict[str, Any]) -> None:
+    """Raises Unverified for given losses in a sample where others take the place of the record (grid.md section 6.2)."""
+    if m["mechanism"]["type"] == "PrivacyLoss":
+        raise Unverified("given losses do not say what is released with other records")
 
 
 def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
