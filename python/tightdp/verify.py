@@ -1615,7 +1615,7 @@ def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
 
 
 def _refuse_given_losses(m: dict[str, Any]) -> None:
-    """Raises Unverified for given losses in a sample where others take the place of the record (grid.md section 6.2)."""
+    """Raises Unverified for given losses in a sample whose other records fill the place of the record."""
     if m["mechanism"]["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released with other records")
 
