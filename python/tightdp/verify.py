@@ -1434,7 +1434,9 @@ def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
 
 
 def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
-    """Returns the ends of a ball in [0, 1]."""
+    """Returns the ends of a ball in [0, 1]. Raises Unverified if it has none."""
+    if not ball.is_finite():
+        raise Unverified("a probability cannot be enclosed")
     return max(to_fraction(ball.lower()), Fraction(0)), min(to_fraction(ball.upper()), Fraction(1))
 
 

@@ -243,6 +243,11 @@ def test_given_losses_in_samples_that_others_fill_are_not_verified(sample, neigh
     assert not verify.check(text), verify.explain(text)
 
 
+def test_a_probability_that_is_no_number_is_not_verified_and_is_no_crash():
+    with pytest.raises(verify.Unverified, match="cannot be enclosed"):
+        verify._bound_share(verify.arb("nan"))
+
+
 def test_a_sample_of_fixed_size_has_the_lower_end_of_a_member_and_no_more():
     """A Gaussian of the class, replaced in every second sample, moves by twice its sensitivity."""
     mp = pytest.importorskip("mpmath").mp
