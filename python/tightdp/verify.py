@@ -1496,7 +1496,9 @@ def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
 
 
 def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
-    """Returns the two ends of a ball, confined to [0, 1]."""
+    """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if it has none."""
+    if not ball.is_finite():
+        raise Unverified("a probability cannot be enclosed")
     return max(to_fraction(ball.lower()), Fraction(0)), min(to_fraction(ball.upper()), Fraction(1))
 
 
@@ -1506,6 +1508,7 @@ def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
     For the upper end, the adversary is told whether the sample was cut.
     """
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
+    _refuse_given_losses(m)
     poisson = _build_poisson_sample(m, k)
     if most >= n or q == 1:
         return poisson if most >= n else _build_fixed_size_sample({**m, "sample_size": most}, k)
@@ -1677,6 +1680,7 @@ def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
 
     The upper end for a record that is replaced by one without effect (k = 1) is that for any replacement.
     """
+    _refuse_given_losses(m)
     inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
         return build_row(m["mechanism"], 1)
@@ -1685,7 +1689,13 @@ def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
             _join_samples(inner, inner, q).upper,
             _map_row(build_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
         )
-    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=True)
+    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
+
+
+def _refuse_given_losses(m: dict[str, Any]) -> None:
+    """Raises Unverified for given losses in a sample whose other records fill the place of the record."""
+    if m["mechanism"]["type"] == "PrivacyLoss":
+        raise Unverified("given losses do not say what is released with other records")
 
 
 def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:

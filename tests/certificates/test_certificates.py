@@ -228,6 +228,40 @@ def test_given_losses_that_contradict_each_other_are_not_verified(change):
     assert "not verified: " in verify.explain(text)
 
 
+@pytest.mark.parametrize("neighbors", ["replace", "replace_special", "remove"])
+@pytest.mark.parametrize("sample", [
+    {"type": "FixedSizeSampled", "sample_size": 1, "dataset_size": 2},
+    {"type": "TruncatedPoissonSampled", "sampling_probability": 0.5, "batch_size": 1, "dataset_size": 2},
+])  # fmt: skip
+def test_given_losses_in_samples_that_others_fill_are_not_verified(sample, neighbors):
+    """Below, a mechanism of the table is perfectly private; and who fills the record's place is not given."""
+    p = 1 / (1 + math.exp(2.0))
+    given = {"type": "PrivacyLoss", "losses": [-2.0, 2.0], "probabilities": [p, 1 - p], "infinity": 0.0,
+             "minus_infinity": 0.0, "relation": "any", "mirrored": True, "loss_error": 0.0,
+             "optimistic": [[0.0], [1.0], 0.0]}  # fmt: skip
+    text = write_delta({**sample, "mechanism": given}, 0.2, 1.0, neighbors=neighbors)
+    assert not verify.check(text), verify.explain(text)
+
+
+def test_a_probability_that_is_no_number_is_not_verified_and_is_no_crash():
+    with pytest.raises(verify.Unverified, match="cannot be enclosed"):
+        verify._bound_share(verify.arb("nan"))
+
+
+def test_a_sample_of_fixed_size_has_the_lower_end_of_a_member_and_no_more():
+    """A Gaussian of the class, replaced in every second sample, moves by twice its sensitivity."""
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(40):
+        x = mp.exp(mp.mpf(1) / 4)
+        u = mp.log(2 * x - 1) / 2 + 1  # 1/2 + 1/2 e^{2u - 2} = x
+        truth = float((mp.ncdf(-u) + mp.ncdf(2 - u)) / 2 - x * mp.ncdf(-u))
+    sample = {"type": "FixedSizeSampled", "mechanism": {"type": "ZCDP", "rho": 0.5, "xi": 0.0}, "sample_size": 1,
+              "dataset_size": 2}  # fmt: skip
+    good = write_delta(sample, truth * (1 - 1e-9), 1.0, neighbors="replace")
+    assert verify.check(good), verify.explain(good)
+    assert not verify.check(write_delta(sample, truth * (1 + 1e-9), 1.0, neighbors="replace"))
+
+
 def test_a_tiny_claim_and_a_group_of_nothing_are_explained():
     text = write_delta({"type": "Gaussian", "noise_multiplier": 1.0}, 0.0, 5e-324)
     assert "not verified" in verify.explain(text)
