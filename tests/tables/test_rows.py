@@ -77,7 +77,7 @@ def test_a_file_without_names_is_said_and_no_record_is_quoted(tmp_path, first, c
     file.write_text(f"{first}\n{first}\n")
     ask = ["--label", "income", "--classes", "a,b", "--epsilon", "1", "--delta", "1e-6"]
     assert main(["train", str(file), *ask]) == 2
-    err = capsys.readouterr().err
+    err = capsys.readouterr().err.replace(str(file), "")
     assert "as the first line holds numbers: it must hold the names" in err and "39" not in err and "Jane" not in err
 
 

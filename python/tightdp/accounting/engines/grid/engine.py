@@ -55,13 +55,13 @@ class Grid:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
-        with _limit_work(parts):
+        with _limit_work(parts, request):
             return _bound_by_grids(parts, direction, partial(grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        with _limit_work(parts):
+        with _limit_work(parts, request):
             return _bound_by_grids(parts, direction, partial(grid_delta, epsilon=epsilon), request, nothing)
 
     def bound_deltas_from_above(
@@ -93,12 +93,14 @@ def _list_grid_distributions(
     ]
 
 
-def _limit_work(parts: Parts) -> AbstractContextManager[None]:
+def _limit_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
     Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do.
+    The whole budget of the question remains for a width below the default, which somebody has asked for.
     """
-    return Budget(_MIXTURE_UNITS) if has_mechanism_of_type(parts, MixtureOfGaussians) else nullcontext()
+    limited = request.width >= DEFAULT.width and has_mechanism_of_type(parts, MixtureOfGaussians)
+    return Budget(_MIXTURE_UNITS) if limited else nullcontext()
 
 
 _MIXTURE_UNITS = 2 * 10**9
