@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ._support import _check
 from ._support.number_texts import format_up
 from .composition import Composable, Composition
+from .mechanisms import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -363,11 +364,13 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     The names of frequent arguments are left out. If the text is then longer than ``most`` characters, an integer >= 5,
     its middle is left out too.
 
-    It raises no error: a text that cannot be shortened further stays as it is.
+    Raises TypeError if ``name`` is no text. A text that cannot be shortened further stays as it is.
 
     >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
     'PoissonSampled…, 0.01) * 1000'
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a text, got {name!r}")
     short = _drop_plot_argument_names(name)
     if len(short) <= most:
         return short
@@ -378,9 +381,11 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
 def write_caption(run: Composable) -> str:
     """Returns the mechanisms of ``run``, a mechanism or a composition, as one line of text for a figure.
 
-    Raises AttributeError if ``run`` is neither.
+    Raises TypeError if ``run`` is neither.
 
     >>> write_caption(dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000)
     'PoissonSampled(Gaussian(1.0), 0.01) * 1000'
     """
+    if not isinstance(run, (Mechanism, Composition)):
+        raise TypeError(f"run must be a mechanism or a composition, got {run!r}")
     return shorten_label(repr(run._to_composition()), 110)

@@ -166,3 +166,14 @@ def test_scores_may_be_booleans_and_nothing_that_is_no_number():
             audit.one_run(bad, inside, delta=0.0)
         with pytest.raises((TypeError, ValueError), match=r"^scores_with must"):
             audit.paired(bad, no)
+
+
+@pytest.mark.parametrize("limit", [audit.lower_limit, audit.upper_limit])
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [((5, 3, 0.1), "successes"), ((-1, 3, 0.1), "successes"), ((1, 10**6 + 1, 0.1), "trials"), ((1, 3, 0.0), "error"),
+     ((1, 3, 1.0), "error"), ((1.5, 3, 0.1), "successes"), ((1, "3", 0.1), "trials")],
+)  # fmt: skip
+def test_a_number_out_of_its_range_is_named(limit, arguments, name):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name} must be"):
+        limit(*arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
@@ -71,15 +72,17 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     """Returns the p below which the true proportion lies with probability at most ``error``: P[X >= successes | p] =
     error.
 
-    ``successes`` is the number of successes among ``trials``, integers, and ``error`` in (0, 1).
+    ``trials`` is an integer in [0, 10^6], ``successes`` an integer in [0, ``trials``], and ``error`` is in (0, 1).
+    Raises ValueError or TypeError, which names the argument, for any other value.
 
     This is Clopper and Pearson's one-sided limit, rounded down by ``TAIL_ERROR``.
-
-    It raises no error: the numbers are not checked, and ``successes`` must be in [0, ``trials``].
 
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
+    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.count("successes", successes, least=0, most=trials)
+    error = _check.open_unit("error", error)
     if successes == 0:
         return 0.0
     most = successes / trials
@@ -91,11 +94,11 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 def upper_limit(successes: int, trials: int, error: float) -> float:
     """Returns the p above which the true proportion lies with probability at most ``error``.
 
-    ``successes`` and ``trials`` are as for ``lower_limit``.
-
-    Like ``lower_limit``, this function raises no error.
+    The arguments and the errors that this function raises are those of ``lower_limit``.
 
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
     """
+    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.count("successes", successes, least=0, most=trials)
     return min(1.0, math.nextafter(1.0 - lower_limit(trials - successes, trials, error), 2.0))
