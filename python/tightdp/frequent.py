@@ -14,7 +14,7 @@ from .accounting.questions.calibration import calibrate
 from .bound import Bound
 from .composition import Composition
 from .gate.budget import FixedPlan
-from .gate.count_threshold import MOST_NOISE, compute_count_noise_and_threshold, count_values_of_records
+from .gate.count_threshold import MOST_NOISE, compute_count_noise_and_threshold, count_values_for_threshold
 from .gate.gate import Gate
 from .gate.shares import NoiseShare
 from .ledger import Ledger
@@ -97,7 +97,7 @@ def frequent_values(
     epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
     spent = _calibrate_frequent_values(epsilon, delta)
     _check_frequent_values(values, missing)
-    counts = count_values_of_records(map(convert_cell_value_to_text, values), missing)
+    counts = count_values_for_threshold(map(convert_cell_value_to_text, values), missing)
     charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
     _, least = compute_count_noise_and_threshold(1, *spent)
     payment = LedgerPayment(ledger, note)

@@ -17,7 +17,7 @@ from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
 from tightdp.torch import make_run
-from tightdp.torch.batches.importance_loader import Candidates
+from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
 from tightdp.torch.plan.account import Account
@@ -96,7 +96,7 @@ def at(point, when):
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
-        DPIS: lambda: around(Candidates, "renew_bounds"),
+        DPIS: lambda: around(ImportanceCandidates, "renew_bounds"),
     }[point]()
 
 

@@ -13,7 +13,7 @@ from small import cross_entropy, mlp, notes, private, still, table
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
-from tightdp.torch.batches.importance_loader import Candidates
+from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.randomness.key import Key
 from tightdp.torch.randomness.process_group import World
 from tightdp.train import DPIS, CallableModel, fit
@@ -88,7 +88,7 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     assert q == pytest.approx(0.2)
     norms = np.array([0.0, 1e-3, 0.5, 1.0, 2.0, 50.0, math.nan])
     before = np.array([1.0, 1e-3, 0.5, 0.6, 1.5, 0.02, 1.0]) if later else norms
-    candidates, hits = Candidates(plan, Key(World(), int(later))), np.zeros(n)
+    candidates, hits = ImportanceCandidates(plan, Key(World(), int(later))), np.zeros(n)
     for number in range(trials):
         candidates.begin_look(np.arange(n), np.arange(n), everyone=True)
         candidates.note_norms(before)

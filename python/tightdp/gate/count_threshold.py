@@ -16,7 +16,7 @@ The threshold follows from the tail of the normal distribution, which is not com
 probabilities."""
 
 
-def count_values_of_records(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
+def count_values_for_threshold(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
     """Counts the records that have each value. Records with a value in ``missing`` are left out."""
     none = frozenset(missing)
     return Counter(text for text in texts if text not in none)

@@ -52,13 +52,13 @@ class _CompiledLoss:
 
     def compute_losses(self, z: Array, targets: Targets) -> Vector:
         values: Vector = kernels.loss_value(
-            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_indices(targets)
+            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_score_columns(targets)
         )
         return values
 
     def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
         found: Array = kernels.loss_residual(
-            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_indices(targets)
+            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_score_columns(targets)
         )
         return found
 
@@ -206,5 +206,5 @@ class LinearModel:
         return memo[1]
 
 
-def _convert_targets_to_indices(targets: Targets) -> NDArray[np.int64]:
+def _convert_targets_to_score_columns(targets: Targets) -> NDArray[np.int64]:
     return np.ascontiguousarray(targets, dtype=np.int64)

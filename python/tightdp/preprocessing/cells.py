@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.count_threshold import count_values_of_records
+from ..gate.count_threshold import count_values_for_threshold
 from ..records.cells import as_column_of_cells, as_table_of_cells, convert_cell_to_text, convert_cells_to_text
 from ..records.numbers import check_column_names
 from ..records.sources.arrays import ArrayBlocks
@@ -110,7 +110,7 @@ def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> l
     """Counts, for each column, the rows that have each value. The values are texts, and texts in ``missing`` are not
     counted."""
     if rows.dtype == object:
-        return [count_values_of_records(convert_cells_to_text(column), missing) for column in rows.T]
+        return [count_values_for_threshold(convert_cells_to_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()

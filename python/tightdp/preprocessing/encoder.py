@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import count_values_of_records
+from ..gate.count_threshold import count_values_for_threshold
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
@@ -96,7 +96,7 @@ class OneHotEncoder(PrivateTransformer):
     def _count_texts(self, values: list[list[str]] | RecordStream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
         if not isinstance(values, RecordStream):
-            return [count_values_of_records(column, self.missing) for column in values]
+            return [count_values_for_threshold(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
         for found in values.map_blocks(partial(count_categories_of_columns, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):

@@ -35,7 +35,7 @@ NORM_STREAMS = 2**62
 numbers, for drawing candidates and for the coins that decide which candidates take part."""
 
 
-class Candidates:
+class ImportanceCandidates:
     """The bounds on the gradient norms of all records, and the draws of candidates by these bounds.
 
     The processes of a run hold the same bounds. A coin is a uniform number that decides whether a candidate takes part.
@@ -147,7 +147,7 @@ class ImportanceLoader(RunLoader):
     the expected number of candidates of a step.
     """
 
-    candidates: Candidates
+    candidates: ImportanceCandidates
     _in_order = True  # norms are noted in the order of the candidates
 
     def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
@@ -155,7 +155,7 @@ class ImportanceLoader(RunLoader):
         assert isinstance(settings, DPIS)
         self._reach = settings.reach
         super().__init__(account, dataset, key, world, **options)
-        self.candidates = Candidates(account.plan, key)
+        self.candidates = ImportanceCandidates(account.plan, key)
 
     @property
     def next_step(self) -> int:

@@ -43,7 +43,7 @@ class RecordReader(Dataset[Any]):
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
         # The copy is made before the next record is read, because a data set may use one buffer for all records.
-        return copy_arrays(self.collate_alone(self.read_raw(drawn)))
+        return copy_arrays_of_record(self.collate_alone(self.read_raw(drawn)))
 
     def read_raw(self, drawn: tuple[int, int]) -> Any:
         """Returns the record of the data set at an index, before it is collated."""
@@ -58,26 +58,26 @@ class RecordReader(Dataset[Any]):
         """Reads and collates a record, and notes its content after reading and after collating."""
         record = self.read_raw(drawn)
         raw = describe_content(record)
-        batch = copy_arrays(self.collate_alone(record))
+        batch = copy_arrays_of_record(self.collate_alone(record))
         return AloneRead(batch, raw, describe_content(batch))
 
 
-def copy_arrays(x: Any) -> Any:
+def copy_arrays_of_record(x: Any) -> Any:
     """Returns a record whose tensors and arrays share no memory with those of ``x``."""
     if isinstance(x, torch.Tensor):
         return x.clone()
     if isinstance(x, np.ndarray):
         return x.copy()
     if isinstance(x, Mapping):
-        inner = {key: copy_arrays(value) for key, value in x.items()}
+        inner = {key: copy_arrays_of_record(value) for key, value in x.items()}
         if type(x) is dict or not isinstance(x, MutableMapping):
             return inner
         made = copy.copy(x)  # the constructor may need other arguments
         made.update(inner)
         return made
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*map(copy_arrays, x))
-    return type(x)(map(copy_arrays, x)) if isinstance(x, (list, tuple)) else x
+        return type(x)(*map(copy_arrays_of_record, x))
+    return type(x)(map(copy_arrays_of_record, x)) if isinstance(x, (list, tuple)) else x
 
 
 class RecordCollator:

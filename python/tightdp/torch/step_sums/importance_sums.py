@@ -14,7 +14,7 @@ import torch
 
 from ...release.gradients import clipped_sum
 from ..batches.batch_places import Places
-from ..batches.importance_loader import Candidates
+from ..batches.importance_loader import ImportanceCandidates
 from ..gradient_sums.exact_sums import ExactSums
 from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
@@ -28,7 +28,7 @@ Norms = npt.NDArray[np.float64]
 class ExactUnits(ExactSums):
     """The integer sums of C g / |g| over the candidates that the step takes."""
 
-    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
         super().__init__(plan, parameters)
         self.candidates = candidates
 
@@ -49,7 +49,7 @@ class ExactUnits(ExactSums):
 class OnePassUnits(OnePassSums):
     """The float sums of C g / |g| over the candidates that the step takes, without forming single gradients."""
 
-    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
         super().__init__(plan, parameters)
         self.candidates = candidates
 

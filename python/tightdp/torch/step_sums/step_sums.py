@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...algorithms.adaclip import AdaCliPMoments
-from ..batches.importance_loader import Candidates
+from ..batches.importance_loader import ImportanceCandidates
 from ..gradient_sums.base_sums import Sums
 from ..gradient_sums.exact_sums import ExactSums
 from ..onepass.clipping import OnePassSums
@@ -22,7 +22,7 @@ _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": Pr
 class SumMaker:
     """A maker of the sums of a run. ``moments`` are those of AdaCliP and ``candidates`` those of DPIS, or else None."""
 
-    def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: Candidates | None) -> None:
+    def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: ImportanceCandidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
 
     def make_plain(self, parameters: dict[str, Any]) -> Sums:
