@@ -66,7 +66,7 @@ class Work:
 
 WORK = Work()
 TOO_MUCH = "it would take too much work"
-MOST_WORK = 6e6
+MOST_WORK = 1e7
 """Units of work that the proof of one end may take; all numbers next to it together may take half as many."""
 
 
@@ -829,6 +829,9 @@ def count_outcomes(atoms: int, count: int) -> int:
 
 def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
     """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
+    if count == 1:
+        yield from atoms
+        return
     (loss, mass), others = atoms[0], atoms[1:]
     if not others:
         yield loss * count, mass**count
@@ -2017,7 +2020,7 @@ class Claim(NamedTuple):
 
 def read_number(value: Any) -> Fraction:
     """Returns the double that is nearest to a number of JSON."""
-    if type(value) not in (int, float) or not abs(value) < 2**1023:
+    if type(value) not in (int, float) or not abs(value) < 2**1024:
         raise ValueError
     return Fraction(float(value))
 
@@ -2163,13 +2166,14 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18, limi
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:
                 end: Fraction | None = None
-                for low, most, how in bound_delta(run, epsilon, float(goal), high, points):
-                    reached = to_fraction((most if high else low).upper() if high else low.lower())
-                    if end is None or (reached < end if high else reached > end):
-                        end, text = reached, f"{order}: {how}"
-                    settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
-                    if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
-                        break
+                with suppress(TooMuchWork):  # what was found before still counts
+                    for low, most, how in bound_delta(run, epsilon, float(goal), high, points):
+                        reached = to_fraction((most if high else low).upper() if high else low.lower())
+                        if end is None or (reached < end if high else reached > end):
+                            end, text = reached, f"{order}: {how}"
+                        settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
+                        if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
+                            break
                 if end is None:
                     end, text = Fraction(int(high)), f"{order}: no method answers"
                 best = max(best, Finding(end, end, text))

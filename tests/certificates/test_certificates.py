@@ -534,3 +534,13 @@ def test_a_text_must_be_a_string(text):
     for function in (verify.check, verify.explain):
         with pytest.raises(TypeError, match="text must be a string"):
             function(text)
+
+
+@pytest.mark.parametrize("epsilon", [1e308, -1e308])
+def test_an_end_that_claims_nothing_is_verified_at_the_largest_epsilon(epsilon):
+    assert verify.check(write_delta({"type": "Gaussian", "noise_multiplier": 1.0}, 0.0, 1.0, epsilon=epsilon))
+
+
+def test_a_single_output_with_thousands_of_losses_is_verified():
+    noise = {"type": "DiscreteGaussian", "sigma": 500.0, "sensitivity": 1}
+    assert verify.check(write_delta(noise, 0.0, 1e-3))
