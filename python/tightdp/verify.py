@@ -7,7 +7,7 @@ docs/theory/certificates.md, and the format is described in docs/reference/certi
 ``python verify.py FILE``.
 
 ``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` says which number
-next to it was proved. "Not verified" does not mean that an end is wrong.
+next to it was proved, if it found one. "Not verified" does not mean that an end is wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +35,39 @@ FARTHEST = 2.0**14
 
 class Unverified(ValueError):
     """Error that is raised if a statement is not verified. Its message is the reason."""
+
+
+class TooMuchWork(Unverified):
+    """Error that is raised before a computation that would exceed the limit of work."""
+
+
+class Work:
+    """Counter of the work on one end. Each loop and each table is counted before it begins.
+
+    A unit is about one microsecond. It is also a few dozen bytes at most where a table is kept, so that the limit holds
+    for memory too.
+    """
+
+    def __init__(self) -> None:
+        self.reset_count(math.inf)
+
+    def reset_count(self, limit: float) -> None:
+        """Begins to count from nothing, up to ``limit`` units."""
+        self.limit, self.done, self.refused = limit, 0.0, False
+
+    def count_units(self, units: float) -> None:
+        """Counts ``units`` at the precision that is set. Raises TooMuchWork if they exceed the limit."""
+        cost = units * (1 + (ctx.prec / 256) ** 1.5)
+        if not self.done + cost <= self.limit:
+            self.refused = True
+            raise TooMuchWork(TOO_MUCH)
+        self.done += cost
+
+
+WORK = Work()
+TOO_MUCH = "it would take too much work"
+MOST_WORK = 1e7
+"""Units of work that the proof of one end may take; all numbers next to it together may take half as many."""
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
@@ -132,6 +165,7 @@ class Normal(Symmetric):
     squared: Fraction
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_units(10)
         mu = to_ball(self.squared).sqrt()
         return compute_normal_tail(y / mu - mu / 2), compute_normal_tail(y / mu + mu / 2)
 
@@ -155,6 +189,7 @@ class Laplacian(Symmetric):
         return -to_ball(self.mu), to_ball(self.mu)
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_units(10)
         mu = to_ball(self.mu)
         if y > mu or y < -mu:
             return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
@@ -175,6 +210,7 @@ class Envelope(Symmetric):
         return -to_ball(self.eta), to_ball(self.eta)
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_units(10)
         eta = to_ball(self.eta)
         if y > eta or y < -eta:
             return (arb(0), arb(0)) if y > eta else (arb(1), arb(1))
@@ -215,6 +251,7 @@ class Atoms(Pair):
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
         found = self.build_table()
+        WORK.count_units(len(found.atoms))
         above = [(loss, mass) for loss, mass in found.atoms if not loss < y]
         p = sum((mass for _, mass in above), found.infinity)
         return p, sum((mass * (-loss).exp() for loss, mass in above), arb(0))
@@ -243,7 +280,9 @@ class Atoms(Pair):
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
     def compute_moment(self, z: acb) -> acb:
-        return sum((mass * (z * loss).exp() for loss, mass in self.build_table().atoms), acb(0))
+        atoms = self.build_table().atoms
+        WORK.count_units(2 * len(atoms))
+        return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
 
     def sample_pair(self, q: Fraction) -> Atoms:
         """Returns ((1-q) Q + q P, Q)."""
@@ -282,6 +321,8 @@ class Sampled(Pair):
         return to_ball(self.q) * self.pair.find_infinity()
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
+        """Returns the tails of the pair at the loss whose sample has the loss ``y``."""
+        WORK.count_units(10)
         q = to_ball(self.q)
         x = (y.exp() - (1 - q)) / q
         if x <= 0:
@@ -404,6 +445,7 @@ class RecordChain(Pair):
                 total = bound_link(e) + to_ball(e).exp() * total
             return total
 
+        WORK.count_units(73**2 * self.size**2 / 2)
         # Any epsilons of the links give a valid bound, so the search below need not be exact. It finds, for each sum of
         # epsilons, the best ones on a grid, then the best two sums around ``epsilon``, and then improves one chain.
         ctx.prec, at = 128, float(epsilon)
@@ -505,7 +547,11 @@ class NormalMixtures(Pair):
             for side in (self.ahead, self.behind)
         ]
 
+        terms_in_all = len(self.ahead) + len(self.behind)
+
         def evaluate_logs(u: arb) -> tuple[arb, arb, arb]:
+            """Returns the two logarithms and the derivative at ``u``."""
+            WORK.count_units(4 + 2 * terms_in_all)
             found = []
             for side in sides:
                 terms = [(a, (a * u + shift).exp()) for a, shift in side]
@@ -526,6 +572,7 @@ class NormalMixtures(Pair):
                 logs.append(max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms)))
             return logs[0] - logs[1]
 
+        WORK.count_units(40 * (len(self.ahead) + len(self.behind)))
         low, high = -FARTHEST, FARTHEST
         for _ in range(60):
             middle = (low + high) / 2
@@ -580,6 +627,8 @@ class NormalMixtures(Pair):
         first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
         if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
+        terms = len(self.ahead) + len(self.behind)
+        WORK.count_units((first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4))
         evaluate_logs, scale = self.build_logs(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
         for j in range(-first, last + 1):
@@ -671,6 +720,7 @@ class NormalMixtures(Pair):
                 stack.append((start, floor))
 
         def bound_from(t: float) -> arb:
+            WORK.count_units(2 * len(boxes))
             lost = arb(0)
             for length, mass in boxes:
                 half = arb(t) * length / 2
@@ -736,13 +786,11 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
             yield beyond.lower(), beyond.upper(), "largest loss"
             return
     ctx.prec = 64
-    outcomes = math.prod(
-        math.comb(count + len(pair.build_table().atoms) - 1, len(pair.build_table().atoms) - 1)
-        for pair, count in finite.items()
-    )
+    outcomes = math.prod(count_outcomes(len(pair.build_table().atoms), count) for pair, count in finite.items())
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
         for bits in (64, 128, 256, 512, 1024, 2048):
             ctx.prec = bits
+            WORK.count_units(5 * outcomes)
             found = sum_outcomes(finite, rest[0][0] if rest else None, to_ball(epsilon))
             yield found.lower(), found.upper(), f"formula, {bits} bits"
         return
@@ -769,8 +817,21 @@ def find_infinity_of_run(run: Run) -> arb:
     return 1 - kept
 
 
+def count_outcomes(atoms: int, count: int) -> int:
+    """Returns the number of ways in which ``count`` outputs can fall on ``atoms`` losses, or a number above 10^6."""
+    found, few = 1, min(atoms - 1, count)
+    for j in range(1, few + 1):
+        found = found * (atoms - 1 + count - few + j) // j
+        if found > 10**6:
+            break
+    return found
+
+
 def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
     """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
+    if count == 1:
+        yield from atoms
+        return
     (loss, mass), others = atoms[0], atoms[1:]
     if not others:
         yield loss * count, mass**count
@@ -966,6 +1027,7 @@ class SampledGaussians(NamedTuple):
     def bound_norm(self, theta: float, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
         low, high = self.choose_range(theta, gamma, 40.0)
+        WORK.count_units(10_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
         def evaluate_norm(p: acb, analytic: bool) -> acb:
@@ -1041,6 +1103,7 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     trust = arb(1)
     for each, (one, middle, other) in zip(steps, norms, strict=True):
         low, high = each.choose_range(1.5 * beta, gamma, need + size)
+        WORK.count_units(20 * ((high - low) / step + j_high - j_low))
         i_low, i_high = math.floor(low / step), math.ceil(high / step)
         if (i_high - i_low) + (j_high - j_low) > 5 * 10**4:
             raise Unverified("the rays take too many nodes")
@@ -1116,12 +1179,17 @@ class GridPlan(NamedTuple):
 
     def multiply_measures(self, one: Measure, other: Measure) -> Measure:
         """Convolves two distributions, rounded outward."""
+        length = one.masses.length() + other.masses.length()
+        heights = one.masses.height_bits() + other.masses.height_bits()
+        if heights > 2 * self.bits + 64:  # sums of such masses say nothing, and their powers fill the memory
+            raise Unverified("masses on a lattice exceed 1")
+        if length > MOST_POINTS:
+            raise Unverified("a lattice has too many points")
+        WORK.count_units(length * self.bits / 100)
         product = one.masses * other.masses // fmpz_poly([1 << self.bits])
         if self.high:
             product += fmpz_poly([1] * (one.masses.length() + other.masses.length() - 1))
         infinity = 1 - (1 - one.infinity) * (1 - other.infinity)
-        if len(product) > MOST_POINTS:
-            raise Unverified("a lattice has too many points")
         return self.trim_ends(Measure(product, one.start + other.start, infinity))
 
     def raise_to(self, base: Measure, count: int) -> Measure:
@@ -1230,6 +1298,7 @@ def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[f
     The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
     """
     low, high = place_points(plan, origin, ends)
+    WORK.count_units(20 * (high - low))
     points = [origin + plan.h * i for i in range(low, high + 1)]
     tails, whole = [pair.find_tails(x) for x in points], 1 - (-plan.h).exp()
     masses = [arb(0)] * len(points)
@@ -1251,6 +1320,7 @@ def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[f
     The outputs around each lattice point are merged into one, whose loss is then lowered.
     """
     low, high = place_points(plan, origin, ends)
+    WORK.count_units(40 * (high - low))
     centers = [origin + plan.h * i for i in range(low, high + 1)]
     cuts = [x + plan.h / 2 for x in [centers[0] - plan.h, *centers]]
     infinity, faint = pair.find_infinity(), arb(share * 1e-11 / len(centers))
@@ -1360,6 +1430,7 @@ def _build_discrete_laplace(scale: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and around 0, with probability proportional to e^{-|n|/scale}."""
 
     def compute_table() -> Table:
+        WORK.count_units(10 * s)
         odds = (-to_ball(1 / scale)).exp()
         middle = [((1 - odds) * odds ** (s - n) / (1 + odds)) for n in range(1, s)]
         masses = [odds**s / (1 + odds), *middle, 1 / (1 + odds)]
@@ -1376,6 +1447,7 @@ def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
         most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
+        WORK.count_units(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
         beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios of weights fall further out
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
@@ -1430,6 +1502,7 @@ def _check_given_pairs(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
         raise Unverified("the probabilities of given losses are not those of P")
     back = Atoms(("checked", *upper.name), upper.build_table).reverse_pair()
     points = {*m["losses"], *(m["optimistic"][0] if m["optimistic"] else ()), *(-y for y in m["losses"])}
+    WORK.count_units(4 * len(points) * len(given))
     for y in map(to_ball, points):
         here = upper.evaluate_curve(y)
         if m["mirrored"] and not m["optimistic"] and abs(here - back.evaluate_curve(y)) > to_ball(slack) + 1e-6:
@@ -1947,7 +2020,7 @@ class Claim(NamedTuple):
 
 def read_number(value: Any) -> Fraction:
     """Returns the double that is nearest to a number of JSON."""
-    if type(value) not in (int, float) or not abs(value) < 2**1023:
+    if type(value) not in (int, float) or not abs(value) < 2**1024:
         raise ValueError
     return Fraction(float(value))
 
@@ -2046,6 +2119,8 @@ def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
 def to_fraction(x: arb) -> Fraction:
     """Returns the value of an exact ball."""
     mantissa, exponent = x.man_exp()
+    if abs(int(exponent)) > 2**20:
+        raise Unverified("a number is too small or too large to be compared")
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
@@ -2066,15 +2141,16 @@ class Finding(NamedTuple):
     """True if the end was proved as stated."""
 
 
-def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> Finding:
+def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18, limit: float = MOST_WORK) -> Finding:
     """Proves the upper or the lower end. With ``nearby``, tries numbers next to an end that cannot be proved.
 
-    No lattice has more than about ``points`` points.
+    No lattice has more than about ``points`` points, and the proof takes at most ``limit`` units of work.
     """
     claimed = claim.upper if high else claim.lower
     trivial = claim.upper is None or (claim.asked == "delta" and claim.upper >= 1) if high else claim.lower == 0
     if trivial:
         return Finding(claimed, Fraction(0), "nothing is claimed", True)
+    WORK.reset_count(limit)
     orders = list_orders(claim)
     if claimed is None:  # a lower end: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
@@ -2090,13 +2166,14 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> F
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:
                 end: Fraction | None = None
-                for low, most, how in bound_delta(run, epsilon, float(goal), high, points):
-                    reached = to_fraction((most if high else low).upper() if high else low.lower())
-                    if end is None or (reached < end if high else reached > end):
-                        end, text = reached, f"{order}: {how}"
-                    settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
-                    if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
-                        break
+                with suppress(TooMuchWork):  # what was found before still counts
+                    for low, most, how in bound_delta(run, epsilon, float(goal), high, points):
+                        reached = to_fraction((most if high else low).upper() if high else low.lower())
+                        if end is None or (reached < end if high else reached > end):
+                            end, text = reached, f"{order}: {how}"
+                        settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
+                        if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
+                            break
                 if end is None:
                     end, text = Fraction(int(high)), f"{order}: no method answers"
                 best = max(best, Finding(end, end, text))
@@ -2110,19 +2187,25 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> F
         return found._replace(proved=(found.value <= goal) if high else (found.value >= goal))
     for slack in SLACKS if nearby else SLACKS[:1]:
         end = claimed * (1 + Fraction(slack if high else -slack))
+        if slack == SLACKS[1]:
+            WORK.limit = WORK.done + limit / 2
         found = bound_worst_delta(end, claim.at, min(points, 2**14) if slack else points)
         if (found.value <= claim.at) if high else (found.value > claim.at):
             return Finding(end, found.value, found.how, end == claimed)
     return Finding(None, Fraction(0), found.how)
 
 
-def verify(text: str, nearby: bool = True, points: int = 2**18) -> tuple[bool, str]:
+def verify(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
     With ``nearby``, looks for a number that can be proved next to an end that cannot. No lattice has more than about
-    ``points`` points.
+    ``points`` points. An end is not verified if its proof would take more than MOST_WORK units of work, unless
+    ``patient``. Raises TypeError unless ``text`` is a string.
     """
-    precision = ctx.prec
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, the text of a certificate, not {type(text).__name__}")
+    precision, limit = ctx.prec, math.inf if patient else MOST_WORK
+    TABLES.clear()
     try:
         claim = read(text)
         lines = [f"{claim.asked} at {'delta' if claim.asked == 'epsilon' else 'epsilon'} {float(claim.at)!r}, "
@@ -2132,23 +2215,32 @@ def verify(text: str, nearby: bool = True, points: int = 2**18) -> tuple[bool, s
             lines.append(f"  {count} x {m['type']} ({names}). Pair: {PAIRS[m['type']][2]}")
         good = True
         for high, name, stated in ((True, "upper", claim.upper), (False, "lower", claim.lower)):
-            found = verify_end(claim, high, nearby, points)
+            try:
+                found = verify_end(claim, high, nearby, points, limit)
+            except TooMuchWork as error:
+                found = Finding(None, Fraction(0), str(error))
             said = math.inf if stated is None else float(stated)
-            proved = found.proved
+            proved, how = found.proved, found.how
+            if WORK.refused and not proved and how != TOO_MUCH:
+                how = f"{TOO_MUCH}; {how}"
             good = good and proved
             if proved:
-                lines.append(f"{name} end {said!r}: verified ({found.how})")
+                lines.append(f"{name} end {said!r}: verified ({how})")
             elif found.end is None or (high and claim.asked == "delta" and found.end >= 1) or not found.end:
-                lines.append(f"{name} end {said!r}: not verified ({found.how})")
+                lines.append(f"{name} end {said!r}: not verified ({how})")
             else:
                 away = float(min(abs(found.end / stated - 1), Fraction(10**300))) if stated else math.inf
                 lines.append(
-                    f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({found.how})"
+                    f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({how})"
                 )
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
+    except (ArithmeticError, RecursionError) as error:  # floats only choose, and may be too small for a choice
+        return False, f"not verified: a number is out of reach ({error})"
     finally:
+        WORK.reset_count(math.inf)
+        TABLES.clear()
         ctx.prec = precision
 
 
@@ -2158,23 +2250,30 @@ def _describe_value(value: Any) -> str:
     return repr(float(value)) if isinstance(value, Fraction) else str(value)[:60]
 
 
-def check(text: str) -> bool:
-    """Returns whether both ends of a certificate were proved as stated. False does not mean that an end is wrong."""
-    return verify(text, nearby=False)[0]
+def check(text: str, *, patient: bool = False) -> bool:
+    """Returns whether both ends of a certificate were proved as stated. False does not mean that an end is wrong.
+
+    An end whose proof would take too much work is not verified, unless ``patient``.
+    """
+    return verify(text, nearby=False, patient=patient)[0]
 
 
-def explain(text: str) -> str:
-    """Returns the steps of the proof in words: what was verified, by which method, and what was proved instead."""
-    return verify(text)[1]
+def explain(text: str, *, patient: bool = False) -> str:
+    """Returns the steps of the proof in words: what was verified, by which method, and what was proved instead.
+
+    An end whose proof would take too much work is not verified, unless ``patient``.
+    """
+    return verify(text, patient=patient)[1]
 
 
 def main() -> int:
     """Explains the certificate in the named file. Returns the exit code: 0 if it is verified, and 2 if it is not."""
-    if len(sys.argv) != 2:
-        print("usage: python verify.py FILE", file=sys.stderr)
+    patient = "--patient" in sys.argv[2:]
+    if len(sys.argv) != 2 + patient:
+        print("usage: python verify.py FILE [--patient]", file=sys.stderr)
         return 2
     with open(sys.argv[1], encoding="utf-8") as file:
-        good, words = verify(file.read(MOST_BYTES + 1))
+        good, words = verify(file.read(MOST_BYTES + 1), patient=patient)
     print(words)
     return 0 if good else 2
 

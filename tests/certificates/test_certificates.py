@@ -493,3 +493,54 @@ def test_the_command_line_verifies_certificates(tmp_path, capsys):
     assert "upper end" in capsys.readouterr().out
     assert cli.main(["verify", str(bad), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["verified"] is False
+
+
+MOST = 2**53
+LARGE = {
+    "discrete Laplace noise": {"type": "DiscreteLaplace", "scale": 1.0, "sensitivity": MOST},
+    "vectors of integers": {"type": "DiscreteGaussianVector", "sigma": 1e-200, "sensitivity": 1e200,
+                            "dimensions": MOST},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_table_without_an_end_is_refused_before_it_is_built(name):
+    text = write_delta(LARGE[name], 0.1, 0.5)
+    assert not verify.check(text)
+    assert "too m" in verify.explain(text)
+
+
+def test_work_is_counted_before_it_is_done_and_refused_beyond_the_limit():
+    work = verify.Work()
+    work.reset_count(1000.0)
+    work.count_units(100)
+    done = work.done
+    with pytest.raises(verify.TooMuchWork):
+        work.count_units(10_000)
+    assert work.done == done  # what was refused was not done, and something smaller may still be
+    assert work.refused
+
+
+def test_an_end_beyond_the_limit_of_work_is_not_verified_and_one_may_be_patient(monkeypatch):
+    text = certificates("DP-SGD")[0]
+    monkeypatch.setattr(verify, "MOST_WORK", 10.0)
+    assert not verify.check(text)
+    assert verify.TOO_MUCH in verify.explain(text)
+    assert verify.check(text, patient=True)
+
+
+@pytest.mark.parametrize("text", [None, 5, b"{}"])
+def test_a_text_must_be_a_string(text):
+    for function in (verify.check, verify.explain):
+        with pytest.raises(TypeError, match="text must be a string"):
+            function(text)
+
+
+@pytest.mark.parametrize("epsilon", [1e308, -1e308])
+def test_an_end_that_claims_nothing_is_verified_at_the_largest_epsilon(epsilon):
+    assert verify.check(write_delta({"type": "Gaussian", "noise_multiplier": 1.0}, 0.0, 1.0, epsilon=epsilon))
+
+
+def test_a_single_output_with_thousands_of_losses_is_verified():
+    noise = {"type": "DiscreteGaussian", "sigma": 500.0, "sensitivity": 1}
+    assert verify.check(write_delta(noise, 0.0, 1e-3))

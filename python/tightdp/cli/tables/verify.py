@@ -48,7 +48,9 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         "--ledger", metavar="LEDGER", help="also check that this ledger was charged for this release (default: none)"
     )
     p.add_argument(
-        "--patient", action="store_true", help="take as long as it needs; else accounts that may take long are refused"
+        "--patient",
+        action="store_true",
+        help="take as long as it needs; else accounts and proofs that may take long are refused",
     )
     p.add_argument("--json", action="store_true", help="print JSON")
 
@@ -56,7 +58,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
     if (certificate := _find_certificate_in_file(arguments.file)) is not None:
-        return _print_certificate_verdict(arguments.file, certificate, arguments.json)
+        return _print_certificate_verdict(arguments.file, certificate, arguments.json, arguments.patient)
     statement, verdict, at = _verify_document(arguments.file, arguments.patient)
     if arguments.model is not None:
         hashed = _hash_parameters_of_model(arguments.model, arguments.patient)
@@ -87,7 +89,7 @@ def _find_certificate_in_file(file: Path) -> str | None:
     return text if text.startswith("{") and CERTIFICATE in text[:100] else None
 
 
-def _print_certificate_verdict(file: Path, text: str, as_json: bool) -> int:
+def _print_certificate_verdict(file: Path, text: str, as_json: bool, patient: bool) -> int:
     """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
     try:
         from ... import verify
@@ -95,7 +97,7 @@ def _print_certificate_verdict(file: Path, text: str, as_json: bool) -> int:
         raise ValueError(
             f"{file}: is a certificate, whose checker needs python-flint: pip install python-flint"
         ) from None
-    good, words = verify.verify(text)
+    good, words = verify.verify(text, patient=patient)
     if as_json:
         print(json.dumps({"file": str(file), "verified": good, "steps": words.split("\n")}))
     else:
