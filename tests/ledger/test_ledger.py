@@ -275,3 +275,38 @@ def test_a_release_has_one_hash_of_its_parameters(where):
         assert dp.Ledger(where).read_parameters(release) == "sha256:one"
     with pytest.raises(dp.BudgetExceeded, match="was paid for parameters sha256:one"):
         ledger.record_parameters(release, "sha256:two")
+
+
+def test_a_release_is_spent_once(where):
+    """Another process may have opened the ledger before the identifier was spent, so the charge itself checks it."""
+    ledger, early = created(where), dp.Ledger(where)
+    ledger.spend(G)
+    (drawn,) = (entry.release for entry in ledger.history)
+    ledger.spend(G, release="1" * 32)
+    spent = ledger.spent
+    for opened in (ledger, early, dp.Ledger(where), pickle.loads(pickle.dumps(dp.Ledger(where)))):
+        for used in (drawn, "1" * 32):
+            with pytest.raises(ValueError, match=f"^release must be .* {used} already; nothing was spent"):
+                opened.spend(dp.Gaussian(100.0), release=used)
+    assert len(ledger.history) == 2 and ledger.spent == spent
+    early.spend(dp.Gaussian(100.0), release="2" * 32)
+    assert [entry.release for entry in ledger.history] == [drawn, "1" * 32, "2" * 32]
+
+
+def test_a_refused_spend_leaves_its_identifier_unused(where):
+    ledger = created(where)
+    with pytest.raises(dp.BudgetExceeded):
+        ledger.spend(dp.Gaussian(0.1), release="1" * 32)
+    ledger.spend(G, release="1" * 32)
+    assert [entry.release for entry in dp.Ledger(where).history] == ["1" * 32]
+
+
+def test_parameters_are_those_of_a_release_that_was_charged(where):
+    ledger, early = created(where), dp.Ledger(where)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"^release must be .* no entry of {'1' * 32}"):
+            ledger.record_parameters("1" * 32, "sha256:one")
+    assert ledger.read_parameters("1" * 32) is None
+    ledger.spend(G, release="1" * 32)
+    early.record_parameters("1" * 32, "sha256:one")
+    assert ledger.read_parameters("1" * 32) == "sha256:one"

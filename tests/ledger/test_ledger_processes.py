@@ -103,6 +103,31 @@ def test_eight_processes_at_once_spend_the_budget_and_no_more(where):
     assert len(released) == len(ledger.history) == most(1.0, 1e-6)
 
 
+ONCE = """
+import os, sys
+import tightdp as dp
+ledger = dp.Ledger(sys.argv[1])
+children = []
+for _ in range(4):
+    child = os.fork()
+    if not child:
+        for k in range(5):
+            try:
+                ledger.spend(dp.Gaussian(1000.0), release=f"{k:032x}")
+            except ValueError:
+                pass
+        os._exit(0)
+    children.append(child)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""
+
+
+def test_processes_at_once_spend_an_identifier_once(where):
+    ledger = dp.Ledger.create(where, epsilon=1.0, delta=1e-6, dataset="test")
+    alone(ONCE, where)
+    assert sorted(entry.release for entry in ledger.history) == [f"{k:032x}" for k in range(5)]
+
+
 CROWD = """
 import os, random, signal, sys, time
 import tightdp as dp

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils import prune
 from torch.utils.data import DataLoader
 
+import tightdp as dp
 from tightdp.torch import make_private
 
 
@@ -229,6 +230,34 @@ def test_numbers_that_are_not_finite(value):
         with pytest.raises(ValueError, match=f"^optimizer must have a finite lr, got {value}"):
             run.step(cross_entropy, next(iter(run.loader)))
         assert run.steps_ == 0
+
+
+@pytest.mark.parametrize(("dtype", "max_norm"), [(torch.float16, 1e6), (torch.float32, 1e30), (torch.bfloat16, 1e30)])
+def test_noise_beyond_the_type_of_the_parameters_is_refused_before_the_charge(tmp_path, dtype, max_norm):
+    """The optimizer got infinite gradients for steps that were charged."""
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=1e6, delta=1e-2, dataset="test")
+    settings = {"epsilon": None, "delta": 1e-5, "public_size": 60, "batch_size": 30, "ledger": ledger}
+    noise = 1.0 if dtype == torch.float16 else 1e9
+    with pytest.raises(ValueError, match=r"^max_norm must be smaller, or the parameters of a wider type"):
+        private(mlp().to(dtype), max_norm=max_norm, noise_multiplier=noise, **settings)
+    assert ledger.history == ()
+    private(mlp().double(), max_norm=max_norm, noise_multiplier=noise, **settings)
+    private(mlp().to(dtype), max_norm=1.0, noise_multiplier=1.0, **settings)
+    assert len(ledger.history) == 2
+
+
+def test_an_error_of_the_data_set_on_the_first_records_comes_before_the_charge():
+    class Failing(torch.utils.data.Dataset):
+        def __len__(self):
+            return 60
+
+        def __getitem__(self, k):
+            raise OSError("no such record")
+
+    run = private(dataset=Failing(), public_size=60, batch_size=60)
+    with pytest.raises(Exception, match="no such record"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 0
 
 
 @pytest.mark.parametrize("public_size", [60, None])

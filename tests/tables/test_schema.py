@@ -95,6 +95,9 @@ def changed(**entries):
         ("[]", ["must be what `tightdp schema` of format 1 wrote"]),
         (changed(tightdp_schema=2), ["of format 1 wrote, and its tightdp_schema is 2"]),
         (changed(label=None), ["has fewer: label"]),
+        (changed(missing=[]), ["missing must be 1 to 1,000 different texts"]),
+        (changed(missing=["-999 "]), ["missing must be texts without blanks around them"]),
+        (changed(missing="learn"), ["missing must be a list, got 'learn'"]),
         (changed(columns=[]), ["columns must be an object, got []"]),
         (changed(clases=["a"]), ["has more: clases"]),
         (changed(classes=["a"]), ["classes must be 2 to 1,000 different texts"]),
@@ -221,13 +224,54 @@ def test_a_draft_of_decimal_commas(tmp_path, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("learn", [[], ["--learn"]])
+def test_a_marker_of_missing_cells_goes_with_the_schema(tmp_path, capsys, learn):
+    """The draft had a number for missing ones, and training then took -999 for a number beside it."""
+    lines = ["x,y", *(f"{-999 if k % 4 == 0 else k % 4},{'ab'[k % 2]}" for k in range(60))]
+    draft = drafted(tmp_path, lines, "--missing=-999,?", *learn)
+    assert draft["missing"] == ["-999"]
+    if learn:
+        draft |= {"columns": {"x": {"bounds": [1, 3], "missing": 2}}, "classes": ["a", "b"]}
+    del draft["draft"]
+    options = ["--seed", "1", "--public-size", "60"]
+    assert train(tmp_path / "t.csv", draft, *options) == 0
+    carried = dp.load(tmp_path / "t.model.json").to_dict()
+    del draft["missing"]
+    assert train(tmp_path / "t.csv", draft, *options, "--force") == 0
+    assert dp.load(tmp_path / "t.model.json").to_dict()["coef"] != carried["coef"]  # -999 was clipped to 1
+    assert train(tmp_path / "t.csv", draft, *options, "--force", "--missing=-999") == 0
+    assert dp.load(tmp_path / "t.model.json").to_dict() == carried
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("cells", "label", "refused"),
+    [
+        (["1e308", "-1e308"], "ab", "'x'"),
+        (["1e308", ""], "ab", "'x'"),  # one value, and the next larger bound is the value itself
+        (["1", "2"], "a", "classes"),
+        (["1e308", "-1e308"], "a", "classes, 'x'"),
+        (["1e308", "1.1e308", ""], "ab", None),  # the mean of the two in the middle is finite
+    ],
+)
+def test_a_draft_names_what_train_would_refuse(tmp_path, capsys, cells, label, refused):
+    lines = ["x,y", *(f"{cells[k % len(cells)]},{label[k % len(label)]}" for k in range(60))]
+    draft = drafted(tmp_path, lines)
+    words = f"Refused by tightdp train until you correct them: {refused}."
+    assert (words in capsys.readouterr().err) == (refused is not None) == ("Refused" in draft["draft"])
+    del draft["draft"]
+    assert train(tmp_path / "t.csv", draft) == (0 if refused is None else 2)
+    capsys.readouterr()
+
+
 FILE = changed(
+    missing=["-999", "none given"],
     columns={
         **REVIEWED["columns"],
         "weight": {"bounds": [40.5, 200], "missing": 70},
         "height": {"bounds": "learn", "missing": "learn"},
         "street": {"categories": "learn"},
-    }
+    },
 )
 
 
@@ -238,7 +282,8 @@ def as_written(schema):
     columns |= {name: {"drop": True} for name in schema.dropped}
     for name, fill in schema.fills.items():
         columns[name]["missing"] = fill
-    return {"tightdp_schema": 1, "label": schema.label, "classes": schema.classes, "columns": columns}
+    missing = {"missing": schema.missing} if schema.missing else {}
+    return {"tightdp_schema": 1, "label": schema.label, "classes": schema.classes, **missing, "columns": columns}
 
 
 def test_a_schema_is_read_as_it_was_written(tmp_path):

@@ -534,6 +534,29 @@ def test_one_entry_of_a_ledger_pays_for_one_model(trained, tmp_path, capsys):
         assert line in capsys.readouterr().err
 
 
+def test_entries_of_one_identifier_add_up(tmp_path, monkeypatch, capsys):
+    """Older versions spent an identifier again, and verify then said that the ledger had no entry of the release."""
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="people")
+    release = "1" * 32
+    ledger.spend(RUN, release=release)
+    with monkeypatch.context() as old:
+        old.setattr("tightdp.ledger.ledger.secrets.token_hex", lambda length: release)
+        forgetful = type("", (set,), {"__contains__": lambda self, each: False})()
+        old.setattr(ledger, "_releases", forgetful, raising=False)
+        ledger.spend(dp.Gaussian(100.0))
+    assert [entry.release for entry in dp.Ledger(tmp_path / "l").history] == [release] * 2
+    for charged, code, words in (
+        (RUN + dp.Gaussian(100.0), 0, "entry 1, 2 of 'people' is what was charged for this release"),
+        (RUN, 2, f"for this release it has entry 1, 2, {RUN + dp.Gaussian(100.0)!r} in all"),
+    ):
+        name = f"{name_ledger(ledger)}, release {release}"
+        made = dp.Statement("a mean", charged.epsilon(1e-5), 1e-5, charged, ledger=name)
+        (tmp_path / "s.json").write_text(made.to_json())
+        assert verify(tmp_path / "s.json", "--ledger", str(tmp_path / "l")) == code
+        said = capsys.readouterr()
+        assert words in said.out + said.err
+
+
 def test_an_entry_without_an_identifier_is_compared_by_its_amount(tmp_path, monkeypatch, capsys):
     """Ledgers of versions that drew no identifiers keep opening, and the words say that the amount alone was seen."""
     with monkeypatch.context() as old:

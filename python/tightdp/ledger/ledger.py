@@ -120,6 +120,7 @@ class Ledger:
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
         self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
+        self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in some that follow these
         self._price = lru_cache(1024)(self._filter._build_release_cost)
 
     @classmethod
@@ -181,7 +182,8 @@ class Ledger:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
 
         ``release`` is an identifier for the release, 32 hexadecimal digits that no other release has. The ledger's
-        entry and the statement both name it. None draws an identifier at random.
+        entry and the statement both name it. None draws an identifier at random. Each identifier is spent once: a run
+        of many releases is charged as a whole. Raises ValueError and charges nothing if the ledger has it already.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover the releases. After any other
         exception release nothing either. If that exception occurred while the transaction was committed, the spend may
@@ -193,6 +195,11 @@ class Ledger:
         note = check_ledger_text("note", note)
         with self._store.open_transaction(write=True) as run:
             known = self._update_known(run)
+            if release in self._releases:
+                raise ValueError(
+                    f"release must be an identifier that no entry has: {self._store.name} was charged for {release} "
+                    f"already; {UNDONE}"
+                )
             spent = _add_releases_to_filter(self._filter, known.spent, prices)
             if spent is None:
                 raise BudgetExceeded(self._explain_refusal(known.spent, prices))
@@ -201,6 +208,7 @@ class Ledger:
             digest = digest_ledger_values(known.digest, *row)
             named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
             run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
+        self._releases.add(release)
         self._known = _KnownLedgerEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
@@ -245,9 +253,15 @@ class Ledger:
     def record_parameters(self, release: str, parameters: str) -> None:
         """Records the hash of the parameters that a release consists of, once.
 
-        Raises ``BudgetExceeded`` if the ledger has another hash for this release, because its charge paid for the
-        parameters with that hash only.
+        Raises ValueError if the ledger was never charged for this release, and ``BudgetExceeded`` if it has another
+        hash for this release, because its charge paid for the parameters with that hash only.
         """
+        self._read_current()
+        if check_ledger_identifier("release", release) not in self._releases:
+            raise ValueError(
+                f"release must be an identifier that {self._store.name} was charged for, and it has no entry of "
+                f"{release}"
+            )
         known = self.read_parameters(release)
         if known == parameters:
             return
@@ -322,11 +336,16 @@ class Ledger:
         return self._known
 
     def _update_known(self, run: Run) -> _KnownLedgerEntries:
-        """Reads the entries that were recorded since the last call, and returns the summary of all entries."""
+        """Reads the entries that were recorded since the last call, and returns the summary of all entries.
+
+        Afterwards ``_releases`` has the identifiers of all entries.
+        """
         self._check_header(run)
         known = self._known
         for entry, digest in self._read_entries(run, known):
             prices = [self._price(each, times) for each, times in entry.releases]
+            if entry.release is not None:
+                self._releases.add(entry.release)
             known = _KnownLedgerEntries(
                 entry.number, digest, _add_releases_to_filter(self._filter, known.spent, prices)
             )

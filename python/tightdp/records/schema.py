@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,6 +71,8 @@ class Schema:
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
     """Numbers that replace missing ones, by the name of the column."""
+    missing: tuple[str, ...] = ()
+    """Texts of cells that count as missing in all columns, as in ``TextFormat``."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:
@@ -83,13 +85,17 @@ class Schema:
         check_json_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
-        check_json_entries("text", plain, ("tightdp_schema", "label", "classes", "columns"))
+        optional = ("missing",) if "missing" in plain else ()
+        check_json_entries("text", plain, ("tightdp_schema", "label", "classes", "columns", *optional))
         if not isinstance(plain["columns"], dict):
             raise ValueError(f"columns must be an object, got {_check.describe_value(plain['columns'])}")
         reads: list[Any] = [partial(read_json_value, str, plain["label"], "label")]
         reads += [partial(_read_schema_values, "classes", plain["classes"], 2)]
         reads += [partial(_read_schema_column, name, how) for name, how in plain["columns"].items()]
         label, classes, *columns = run_attempts_for_columns(reads)
+        missing: tuple[str, ...] = ()
+        if optional:
+            missing = _check_schema_texts("missing", read_json_value(tuple[str, ...], plain["missing"], "missing"), 1)
 
         def select_schema_entry(entry: str) -> dict[str, Any]:
             """Returns the values of one entry, for the columns that have this entry."""
@@ -102,6 +108,7 @@ class Schema:
             select_schema_entry("categories"),
             frozenset(select_schema_entry("drop")),
             select_schema_entry("missing"),
+            missing,
         )
 
 
@@ -128,19 +135,25 @@ def _read_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
 def _read_schema_values(name: str, plain: Any, least: int) -> Values:
     """Returns labels or the categories of a column. Raises ValueError unless there are at least ``least``."""
     values: Values = read_json_value(Values, plain, name)
-    if values == LEARN:
-        return values
+    return LEARN if values == LEARN else _check_schema_texts(name, values, least)
+
+
+def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple[str, ...]:
+    """Returns ``values``. Raises ValueError unless they are at least ``least`` texts, all different."""
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
-        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_value(plain)}")
+        raise ValueError(
+            f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_value(list(values))}"
+        )
     if not all(value and value == value.strip() for value in values):
         raise ValueError(f"{name} must be texts without blanks around them, none of them empty")
     return values
 
 
-def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
+def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[str] = ()) -> dict[str, Any]:
     """Returns a draft of a schema, whose values are taken from the records, so that it is not private.
 
-    With ``learn`` the draft says what kind each column is, and holds no values of the records.
+    With ``learn`` the draft says what kind each column is, and holds no values of the records. ``missing`` are the
+    texts that counted as missing when ``rows`` was read. The draft's note names the entries that no schema may have.
     """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifier_columns(rows, label)
@@ -152,13 +165,30 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     marked += (
         f" Dropped, since they hold too many different texts or none: {join_column_names(texts)}." if texts else ""
     )
+    classes: Any = LEARN if learn else labels if len(labels) <= MOST else []
+    columns |= {name: {"drop": True} for name in names}
+    tried: list[tuple[str, Callable[[], Any]]] = [("classes", partial(_read_schema_values, "classes", classes, 2))]
+    tried += [(repr(name), partial(_read_schema_column, name, how)) for name, how in columns.items()]
+    refused = [name for name, read in tried if not _is_accepted(read)]
+    marked += f" Refused by tightdp train until you correct them: {', '.join(refused)}." if refused else ""
+    markers = sorted(set(missing).difference(NO_VALUE))
     return {
         "tightdp_schema": FORMAT,
         "draft": (KINDS if learn else DRAFT) + marked,
         "label": label,
-        "classes": LEARN if learn else labels if len(labels) <= MOST else [],
-        "columns": {name: {"drop": True} if name in names else how for name, how in columns.items()},
+        "classes": classes,
+        **({"missing": markers} if markers else {}),
+        "columns": columns,
     }
+
+
+def _is_accepted(read: Callable[[], Any]) -> bool:
+    """Returns whether a part of a draft would be read without an error."""
+    try:
+        read()
+    except ValueError:
+        return False
+    return True
 
 
 def find_identifier_columns(rows: Rows, label: str) -> list[str]:
@@ -195,7 +225,7 @@ def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[st
         if learn and flag:
             found["bounds"] = [0, 1]
         if len(known) < len(cells):
-            found["missing"] = LEARN if learn else float(np.median(finite))
+            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # no overflow
         return found
     values = sorted(set(cells).difference(NO_VALUE))
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):

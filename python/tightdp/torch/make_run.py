@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.dpis import DPIS
@@ -180,6 +181,7 @@ def make_private(
         max_norm=check_bounds(max_norm, len(parameters)),
         own=own,
         size=size,
+        largest=min(torch.finfo(p.dtype).max for p in parameters.values()),
         arithmetic=how,
         pay=_make_payment(world, book, f"{type(model).__name__}, {name}", saved.run_name),
         released=saved.record_count,

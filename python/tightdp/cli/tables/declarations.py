@@ -37,6 +37,8 @@ class Declarations:
     dropped: frozenset[str] = frozenset()
     fills: Mapping[str, Fill] = field(default_factory=dict)
     """Numbers that replace the missing numbers of a column, by column."""
+    missing: frozenset[str] = frozenset()
+    """Texts of cells that count as missing, besides those of the option --missing."""
     complete: bool = False
     """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 
@@ -134,7 +136,8 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
                 f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all{place}"
             )
         s = Schema.read(arguments.schema)
-        return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
+        missing = frozenset(s.missing)
+        return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, missing, complete=True)
     if arguments.label is None:
         raise ValueError("--label must be given, the column to predict, or --schema")
     classes, public_values = arguments.classes, arguments.public_values

@@ -4,6 +4,7 @@ The draft is read off the records. Bounds are the smallest and the largest value
 values that occur. Columns of many different texts are dropped. Columns of texts or integers in which no value comes
 twice are dropped too, because such columns identify people. The draft names the dropped columns. Replace everything in
 the draft by what is known without the records, delete the entry "draft", and give the file to tightdp train --schema.
+The texts of --missing stand in the schema, and count as missing where it is used.
 With --learn the draft holds the kind of each column and no values except 0 and 1. Then tightdp train learns bounds and
 categories with noise, and charges for them.
 """
@@ -38,8 +39,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_output_writable("--out", out)
-    rows = Rows.read(arguments.data, files.read_csv_format_arguments(arguments))
-    drafted = draft_schema(rows, arguments.label, arguments.learn)
+    written = files.read_csv_format_arguments(arguments)
+    rows = Rows.read(arguments.data, written)
+    drafted = draft_schema(rows, arguments.label, arguments.learn, written.missing)
     text = _write_schema_draft(drafted)
     out.touch(mode=0o600)  # only the holder of the data may read the draft
     out.write_text(text, encoding="utf-8")

@@ -156,6 +156,7 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
         declarations.read_declarations(arguments),
         files.read_csv_format_arguments(arguments),
     )
+    written = dataclasses.replace(written, missing=written.missing | values.missing)
     rows = Rows.read(arguments.data, written)
     labels = () if regressor is not None else values.list_labels(rows)
     planned = plan_columns(

@@ -172,6 +172,8 @@ def _verify_statement_page(file: Path, text: str, kept: str, patient: bool) -> _
 def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
     """Returns a line that names the ledger's entries for the release that a statement is about.
 
+    Ledgers of older versions may have several entries for one identifier, whose charges add up.
+
     Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
     If the statement has no identifier of a release, its charge is compared with the entries that have no identifier.
     """
@@ -189,14 +191,19 @@ def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> st
             )
         numbers = ", ".join(map(str, found))
         return f"the amount is that of entry {numbers} of {ledger.dataset!r}, which does not say what it was for"
-    if sorted(named) != sorted(str(entry.release) for entry in entries):
-        raise ValueError(f"{file}: the ledger has no entry of this release, {', '.join(named)}")
-    if _sum_ledger_releases(entries) != statement.charged:
-        raise ValueError(f"{file}: the ledger has no entry of what the statement says was charged")
+    lacking = [release for release in named if release not in {entry.release for entry in entries}]
+    if lacking:
+        raise ValueError(f"{file}: the ledger has no entry of this release, {', '.join(lacking)}")
+    numbers = ", ".join(str(entry.number) for entry in entries)
+    charged = _sum_ledger_releases(entries)
+    if charged != statement.charged:
+        raise ValueError(
+            f"{file}: the ledger has no entry of what the statement says was charged: for this release it has entry "
+            f"{numbers}, {charged!r} in all"
+        )
     recorded = ledger.read_parameters(named[-1])
     if recorded not in (None, statement.parameters):
         raise ValueError(f"{file}: is about {statement.parameters}, and the ledger paid for {recorded}")
-    numbers = ", ".join(str(entry.number) for entry in entries)
     which = "does not know which parameters were released" if recorded is None else "has the hash of its parameters"
     return f"entry {numbers} of {ledger.dataset!r} is what was charged for this release; the ledger {which}"
 

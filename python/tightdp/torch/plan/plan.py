@@ -42,6 +42,9 @@ ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-on
 _FINE_NOISE = 31
 """Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
 products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
+_MOST_DEVIATIONS = 16
+"""Number of standard deviations that the noise must be able to reach in the type of the parameters. A coordinate of the
+noise exceeds it with probability below 2^-180."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
 Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up like random signs,
@@ -215,6 +218,7 @@ def plan(
     arithmetic: SumArithmetic,
     own: Settings | None,
     size: int,
+    largest: float = math.inf,
     pay: Callable[[Composition], None],
     released: int | None = None,
     loss: LossRelease | None = None,
@@ -222,8 +226,9 @@ def plan(
     """Returns the plan for ``records`` records. Without ``public_size`` a noisy count of the records is released first.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    the number of trained numbers. If a run is continued, ``released`` is its number of records, for which it was
-    charged already. ``loss`` has the settings for releasing losses, which use a share of the charge of each step.
+    the number of trained numbers, whose types hold numbers up to ``largest``. If a run is continued, ``released`` is
+    its number of records, for which it was charged already. ``loss`` has the settings for releasing losses, which use a
+    share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -255,6 +260,12 @@ def plan(
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
             raise ValueError(text.format(noise=noise, arithmetic=how))
+        if not _MOST_DEVIATIONS * made.noise_deviation / made.divisor <= largest:
+            raise ValueError(
+                f"max_norm must be smaller, or the parameters of a wider type: the noise on a gradient would have a "
+                f"standard deviation of {made.noise_deviation / made.divisor:g}, and it must be at most 1 / "
+                f"{_MOST_DEVIATIONS} of {largest:g}, the largest number of their type"
+            )
         if rest is not None:
             made.choose_by_epoch(size).make_filter(made.planned_steps)  # raises if sums of norms use up the budget
         return made
