@@ -282,7 +282,8 @@ def test_one_kind_of_outcome_takes_no_more_work_for_more_steps(q, count):
         truth = 1 - (1 - mp.mpf(q)) ** count
         for neighbors in ("add_or_remove", "replace_special"):
             found = bounded(lambda neighbors=neighbors: run.delta(1.0, neighbors=neighbors), units=1e7, calls=3000)
-            assert found.lower <= truth <= found.upper <= found.lower * (1 + NARROW) + 5e-324
+            assert found.lower <= truth <= found.upper <= truth * (1 + NARROW) + 5e-324
+            assert found.lower >= truth * (1 - NARROW) - count * 5e-324  # q may be uncertain by the least double
             at = bounded(lambda neighbors=neighbors: run.epsilon(0.25, neighbors=neighbors), units=1e7, calls=3000)
             assert (at.lower, at.upper) == ((math.inf, math.inf) if truth > 0.25 else (0.0, 0.0))
 
