@@ -255,3 +255,18 @@ def test_losses_beyond_the_doubles_have_a_sum(count):
         loss = mp.log1p((1 - mp.mpf(1e-300)) * 10**15 / mp.mpf(1e-300))
         truth = count * loss + mp.log1p(-1e-5)
         assert 0 < found.lower <= truth <= found.upper <= count * loss * (1 + mp.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_special"])
+@pytest.mark.parametrize(("one", "count"), [(dp.PureDP(1e308), 2), (dp.DiscreteLaplace(1e-300), 2**53)])
+def test_an_epsilon_beyond_the_doubles_is_infinite_from_above(one, count, neighbors):
+    """Each step reveals the record up to a probability below e^-1e300, and the losses add up to more than a double."""
+    found = (one * count).epsilon(0.5, neighbors=neighbors)
+    assert found.lower >= 1e300 and found.upper == math.inf
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_special"])
+@pytest.mark.parametrize("one", [dp.BoundedRange(1e308), dp.ZCDP(1e308, 1e308)], ids=repr)
+def test_a_member_whose_epsilon_is_beyond_the_doubles(one, neighbors):
+    found = (one * 2**53).epsilon(0.5, neighbors=neighbors)
+    assert 1e300 <= found.lower <= found.upper == math.inf

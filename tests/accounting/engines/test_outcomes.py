@@ -6,6 +6,7 @@ import math
 
 import mpmath as mp
 import pytest
+from effort import bounded
 
 import tightdp as dp
 from tightdp.accounting.engines.closed_form import outcomes
@@ -270,3 +271,25 @@ def test_noise_whose_atoms_are_below_all_doubles(inverse_scale, sensitivity):
             guess = run.bayes_risk(prior)
             assert float(guess.lower) <= risk * (1 + mp.mpf(10) ** -40)
             assert risk * (1 - mp.mpf(10) ** -40) <= float(guess.upper)
+
+
+@pytest.mark.parametrize("count", [100, 10**6, 2**53])
+@pytest.mark.parametrize("q", [5e-324, 1e-12, 0.5, 1 - 2**-53])
+def test_one_kind_of_outcome_takes_no_more_work_for_more_steps(q, count):
+    """A step whose only loss is infinite with probability q: delta is 1 - (1 - q)^n at every epsilon."""
+    run = dp.PoissonSampled(dp.ApproximateDP(0.0, 1.0), q) * count
+    with mp.workdps(400):
+        truth = 1 - (1 - mp.mpf(q)) ** count
+        for neighbors in ("add_or_remove", "replace_special"):
+            found = bounded(lambda neighbors=neighbors: run.delta(1.0, neighbors=neighbors), units=1e7, calls=3000)
+            assert found.lower <= truth <= found.upper <= truth * (1 + NARROW) + 5e-324
+            assert found.lower >= truth * (1 - NARROW) - count * 5e-324  # q may be uncertain by the least double
+            at = bounded(lambda neighbors=neighbors: run.epsilon(0.25, neighbors=neighbors), units=1e7, calls=3000)
+            assert (at.lower, at.upper) == ((math.inf, math.inf) if truth > 0.25 else (0.0, 0.0))
+
+
+def test_an_allocation_over_one_kind_of_outcome():
+    """Under Q every step shows the same output. Under P the two chosen steps show it with probability 1/4 each."""
+    one = PrivacyLoss([math.log(0.25)], [0.25], 0.75)
+    found = bounded(lambda: dp.RandomAllocation(one, 2**40, 2).delta(1.0, neighbors="remove"), units=1e5, calls=5000)
+    assert found.lower <= 1 - 0.25**2 <= found.upper <= found.lower * (1 + NARROW)

@@ -282,6 +282,9 @@ class _OutcomeMultisets:
     def __init__(self, kinds: int, size: int) -> None:
         self.kinds, self.size = kinds, size
         self.by_kind = kinds - 1 <= size
+        if kinds == 1:  # one multiset of any size, in one order: nothing here grows with the size
+            self.columns, self.rounding = np.array([[size]], dtype=np.int64), 0.0
+            return
         chosen = kinds - 1 if self.by_kind else size
         number = math.comb(size + kinds - 1, chosen)
         flat = itertools.chain.from_iterable(itertools.combinations(range(size + kinds - 1), chosen))
@@ -307,6 +310,8 @@ class _OutcomeMultisets:
 
     def log_number(self) -> _Long:
         """Returns, for each multiset, the logarithm of the number of sequences of its things."""
+        if self.kinds == 1:
+            return np.zeros(1, dtype=np.longdouble)
         found: _Long = np.full(len(self.columns), self._logs[-1])
         if self.by_kind:
             for i in range(self.kinds):
@@ -333,21 +338,22 @@ class _OutcomeMultisets:
                     found[degree] += found[degree - 1] * one
             return cast(_Long, found[k])
         for i in range(self.kinds):
-            powers = self._list_powers(ratios[i], k)
+            powers = _list_binomial_powers(ratios[i], self.columns[:, i], k)
             fresh = np.zeros_like(found)
             for degree in range(k + 1):
                 for taken in range(degree + 1):
-                    fresh[degree] += found[degree - taken] * powers[taken][self.columns[:, i]]
+                    fresh[degree] += found[degree - taken] * powers[taken]
             found = fresh
         return cast(_Long, found[k])
 
-    def _list_powers(self, ratio: np.longdouble, k: int) -> list[_Long]:
-        """Returns C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
-        n = np.arange(self.size + 1, dtype=np.longdouble)
-        found = [np.ones_like(n)]
-        for j in range(k):
-            found.append(found[-1] * np.maximum(n - j, 0) / (j + 1) * ratio)
-        return found
+
+def _list_binomial_powers(ratio: np.longdouble, counts: NDArray[np.int64], k: int) -> list[_Long]:
+    """Returns C(n, j) ratio^j for the ``counts`` n, at j = 0, ..., k."""
+    n = counts.astype(np.longdouble)
+    found = [np.ones_like(n)]
+    for j in range(k):
+        found.append(found[-1] * np.maximum(n - j, 0) / (j + 1) * ratio)
+    return found
 
 
 def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:

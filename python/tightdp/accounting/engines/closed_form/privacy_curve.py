@@ -79,7 +79,7 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
     # Move both ends outward until they bracket the root.
-    low, high = max(low, 0.0), max(high, TINY_EPSILON)
+    low, high = min(max(low, 0.0), LARGEST), min(max(high, TINY_EPSILON), LARGEST)
     g_low, g_high = measure_gap_of_privacy_curve(low), measure_gap_of_privacy_curve(high)
     while g_high > 0:
         low, g_low = high, g_high
@@ -112,11 +112,11 @@ def _find_root_of_privacy_curve(
     """
     side = 0
     for step in range(_STEPS):
-        if high - low <= _CLOSE * high:
+        if high - low <= _CLOSE * high or g_low == g_high:  # equal gaps are both 0
             break
-        mid = low + (high - low) * (g_low / (g_low - g_high)) if step % 8 != 7 else 0.5 * (low + high)
+        mid = low + (high - low) * (g_low / (g_low - g_high)) if step % 8 != 7 else 0.5 * low + 0.5 * high
         if not low < mid < high:
-            mid = 0.5 * (low + high)
+            mid = 0.5 * low + 0.5 * high
             if not low < mid < high:
                 break
         g = gap(mid)
@@ -130,7 +130,7 @@ def _find_root_of_privacy_curve(
             high, g_high = mid, g
             g_low = 0.5 * g_low if side < 0 else g_low
             side = -1
-    return 0.5 * (low + high)
+    return 0.5 * low + 0.5 * high  # half of the sum could overflow
 
 
 def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
