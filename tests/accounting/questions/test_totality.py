@@ -121,3 +121,44 @@ def test_replace_one():
         run = dp.FixedSizeSampled(dp.Gaussian(2.0), 10, 1000) * count
         b = run.epsilon(1e-6, neighbors="replace")
         assert 0 <= b.lower <= b.upper < math.inf
+
+
+LEAST, LARGEST, CERTAIN = 5e-324, math.nextafter(math.inf, 0), 1 - 2**-53
+ENDS = [
+    *(kind(end) for end in (LEAST, 1e308, LARGEST) for kind in (dp.Gaussian, dp.Laplace, dp.PureDP, dp.BoundedRange)),
+    *(kind(end) for end in (LEAST, 1e308, LARGEST) for kind in (dp.DiscreteGaussian, dp.DiscreteLaplace)),
+    dp.DiscreteLaplace(1e-300),
+    dp.DiscreteLaplace(LARGEST, 2**53),
+    *(dp.ZCDP(rho, xi) for rho, xi in ((0.0, LEAST), (LEAST, LARGEST), (1e308, 1e308))),
+    *(dp.ApproximateDP(e, d) for e in (0.0, LEAST, LARGEST) for d in (LEAST, CERTAIN, 1.0)),
+    *(dp.RandomizedResponse(p, buckets) for p in (LEAST, CERTAIN) for buckets in (2, 2**53)),
+    *(dp.PoissonSampled(dp.ApproximateDP(0.0, 1.0), q) for q in (LEAST, 0.5, CERTAIN)),
+    *(dp.PoissonSampled(dp.PureDP(LARGEST), q) for q in (LEAST, CERTAIN)),
+    *(dp.FixedSizeSampled(dp.ApproximateDP(1e-320, 1e-320), 1, n) for n in (1, 2)),
+]
+QUESTIONS = {
+    "delta": lambda run, neighbors: run.delta(1.0, neighbors=neighbors),
+    "epsilon": lambda run, neighbors: run.epsilon(0.5, neighbors=neighbors),
+    "epsilon at next to nothing": lambda run, neighbors: run.epsilon(1e-300, neighbors=neighbors),
+    "largest loss": lambda run, neighbors: run.epsilon(0.0, neighbors=neighbors),
+    "group": lambda run, neighbors: run.group(2).delta(1.0, neighbors=neighbors),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2, 2**53])
+@pytest.mark.parametrize("mechanism", ENDS, ids=repr)
+def test_the_ends_of_the_ranges_of_parameters(mechanism, count):
+    """Every question has an answer, or a refusal that names what must be otherwise."""
+    for name, ask in QUESTIONS.items():
+        for neighbors in ("add_or_remove", "replace", "replace_special"):
+
+            def answer(ask=ask, neighbors=neighbors):
+                try:
+                    return ask(mechanism * count, neighbors)
+                except ValueError as refusal:
+                    assert " must be " in str(refusal)
+                    return None
+
+            found = bounded(answer)
+            assert found is None or (0 <= found.lower <= found.upper and (name != "delta" or found.upper <= 1))

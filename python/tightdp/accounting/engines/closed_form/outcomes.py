@@ -96,8 +96,11 @@ def _is_allocation_feasible(mechanism: m.RandomAllocation, outcomes: int) -> boo
         return False
     if min(k, steps - k) * math.log(steps + 1) > _MOST_LOG:
         return False
-    losses = [atom.loss for atom in list_loss_atoms(mechanism.mechanism, "remove", True).atoms]
-    return bool(losses) and k * (max(losses) - min(losses)) < _MOST_LOG
+    atoms = list_loss_atoms(mechanism.mechanism, "remove", True).atoms
+    losses = [atom.loss for atom in atoms]
+    return (
+        bool(losses) and all(atom.log_p.is_finite() for atom in atoms) and k * (max(losses) - min(losses)) < _MOST_LOG
+    )
 
 
 def _has_two_loss_distributions(mechanism: m.Mechanism) -> bool:
@@ -122,8 +125,11 @@ def build_allocation_outcome_curve(
     """
     for few in (less, more):
         outcomes = _count_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
-        losses = [atom.loss for atom in few.atoms]
-        if not (losses and 0 < outcomes <= most) or selected * (max(losses) - min(losses)) > _MOST_LOG:
+        losses = [atom.loss for atom in few.atoms if atom.log_p.is_finite()]
+        if (
+            not (losses and len(losses) == len(few.atoms) and 0 < outcomes <= most)
+            or selected * (max(losses) - min(losses)) > _MOST_LOG
+        ):
             return None
     low, high = (_sort_outcomes(_build_allocated_outcomes(few, steps, selected, direction)) for few in (less, more))
     return BracketedCurve(TabulatedCurve(low), TabulatedCurve(high))
@@ -366,18 +372,24 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
 
 
 def _convert_atoms_to_outcomes(found: FiniteLossDistribution) -> _Outcomes:
-    """Returns the atoms of one step as outcomes, in long doubles."""
-    losses, log_p = (
-        _as_long_doubles([one.loss for one in found.atoms]),
-        _as_long_doubles([one.log_p for one in found.atoms]),
-    )
+    """Returns the atoms of one step as outcomes, in long doubles.
+
+    An atom whose mass is the difference of equal numbers of sixty digits is left out, and counts as an infinite loss.
+    """
+    atoms = [one for one in found.atoms if one.log_p.is_finite()]
+    losses, log_p = _as_long_doubles([one.loss for one in atoms]), _as_long_doubles([one.log_p for one in atoms])
+    lost = Range(0.0, _UNRESOLVED * (len(found.atoms) - len(atoms)))
     return _Outcomes(
         losses,
         log_p,
-        np.array([one.loss_error for one in found.atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, losses),
-        np.array([one.log_error for one in found.atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, log_p),
-        found.infinity,
+        np.array([one.loss_error for one in atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, losses),
+        np.array([one.log_error for one in atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, log_p),
+        (found.infinity + lost).limit_to(0.0, 1.0) if lost.hi else found.infinity,
     )
+
+
+_UNRESOLVED = 1e-50
+"""Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
 
 
 def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ...numerics.outward import Range
 from ...numerics.work import try_to_spend_work
 from .inner_run import KnownRun
 from .lines import MOST, LinesOfRun
@@ -105,7 +106,7 @@ def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: KnownLim
 
 def _find_largest_loss_of_group(links: Sequence[KnownRun]) -> float:
     """Returns the loss of the chain in which every link has delta 0."""
-    return math.nextafter(math.fsum(run.largest for run in links), math.inf)
+    return sum((Range(run.largest) for run in links), Range(0.0)).hi  # fsum raises an error where this is infinite
 
 
 def _search_group_chains(
