@@ -94,7 +94,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 def upper_limit(successes: int, trials: int, error: float) -> float:
     """Returns the p above which the true proportion lies with probability at most ``error``.
 
-    The arguments and the errors that this function raises are those of ``lower_limit``.
+    ``successes``, ``trials`` and ``error`` are as for ``lower_limit``, which raises the same errors.
 
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
