@@ -3,9 +3,10 @@
     python bench/cuda.py [--settings 1000000] [--quick]
 
 First tests/cuda, all of it: no timings where a test fails. Then clip and noise against a device-to-device copy of the
-same array, flat torch and Opacus (if installed), each timed answer checked; the sweep of epsilons, in settings a
-second; the prv engine against the CPU's (with CuPy). Contenders are interleaved; figures are medians and ratios of
-medians. The last lines say which aims are met. Exit code 1 without a device.
+same array, flat torch and Opacus (if installed), each timed answer checked; integer products against torch.mm in
+float32; the sweep of epsilons, in settings a second; the prv engine against the CPU's (with CuPy). Contenders are
+interleaved; figures are medians and ratios of medians. The last lines say which aims are met. Exit code 1 without a
+device.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shared import interleaved, options
 
 import tightdp as dp
 from tightdp import cuda
+from tightdp.models import dense
 
 # Short and odd rows, rows of a multiprocessor or a few, of all of them, and too long for those.
 SHAPES = [
@@ -34,6 +36,8 @@ SHAPES = [
     ("float32", 256, 1 << 20),
     ("float32", 64, 10_000_000),
 ]
+PRODUCTS = [(256, 1024, 784), (4096, 1024, 1024), (4096, 4096, 4096), (100_352, 128, 384), (1 << 16, 768, 3072)]
+"""Records (times positions), outputs and inputs of the layers whose weight gradients are added."""
 ROUNDS = 12
 LARGE = 256 << 20
 """Bytes from which the aim of 85% of a copy's bandwidth is meant."""
@@ -60,11 +64,13 @@ def main() -> int:
         return 1
     rounds = 3 if given.quick else ROUNDS
     shares = [clipping(torch, *shape, rounds) for shape in SHAPES]
+    slowest = max(products(torch, *shape, rounds) for shape in PRODUCTS)
     rate = sweep(given.settings // (10 if given.quick else 1))
     composition(rounds)
     large = [(share, shape) for share, shape, size in shares if size >= LARGE]
     worst, shape = min(large)
     print(f"\nclip_and_noise at >= 85% of a copy's bandwidth over 256 MiB: {worst:.1%} at worst, {shape}")
+    print(f"integer products in <= the time of torch.mm in float32: {slowest:.2f} of it at worst")
     print(f"sweep at >= 1,000,000 certified epsilons a second: {rate:,.0f}")
     return 0
 
@@ -123,6 +129,38 @@ def clipping(torch, dtype, rows, columns, rounds):
             f"  {name:15s} {ms:9.3f} ms  {moved / ms / 1e6:7.0f} GB/s  {share:6.1%} of the copy's bandwidth", flush=True
         )
     return times["copy"] / 2 / times["clip_and_noise"], f"{rows} x {columns} {dtype}", size
+
+
+def products(torch, rows, outputs, columns, rounds):
+    """The sum of integer outer products, and the product of as many floats. Returns the ratio of their times."""
+    w = torch.randint(-131_071, 131_072, (rows, outputs), dtype=torch.int32, device="cuda")
+    q = torch.randint(-32_639, 32_640, (rows, columns), dtype=torch.int16, device="cuda")
+    sums = torch.zeros(outputs, columns, dtype=torch.int64, device="cuda")
+    floats, entries = w.float().T, q.float()
+    kept = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        times = medians(
+            torch,
+            {
+                "integers": lambda: dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32),
+                "torch.mm": lambda: torch.mm(floats, entries),
+            },
+            rounds,
+        )
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = kept
+    sums.zero_()
+    dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32)
+    some = sum((w[i : i + 8192, :32].double().T @ q[i : i + 8192].double()).long() for i in range(0, rows, 8192))
+    assert torch.equal(sums[:32], some)
+    work, ratio = 2e-9 * rows * outputs * columns, times["integers"] / times["torch.mm"]
+    read = rows * (4 * outputs + 2 * columns) / 1e9 + 16e-9 * outputs * columns
+    print(f"\nproducts of {rows} x {outputs} and {rows} x {columns} integers, {read:.3f} GB read and written")
+    for name, ms in times.items():
+        print(f"  {name:15s} {ms:9.3f} ms  {work / ms:7.1f} TFLOP/s or as many integer operations", flush=True)
+    print(f"  {ratio:.2f} of the time of torch.mm")
+    return ratio
 
 
 def opacus_step(torch, grads):

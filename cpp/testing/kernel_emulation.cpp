@@ -12,6 +12,7 @@
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/partial_sums.cuh"
+#include "dense/device/product_kernels.cuh"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp {
@@ -94,7 +95,46 @@ void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group
     launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
+template <int digits, class T>
+std::vector<unsigned char> pack(const T* values, std::int64_t records, std::int64_t lines, std::int64_t packed_lines,
+                                std::int64_t stages) {
+    const OperandRows<T> from{values, records, lines, packed_lines / kFragmentLines, stages * kStageFragments};
+    // Bytes that were not packed would be digits of -1.
+    std::vector<unsigned char> packed(static_cast<std::size_t>(digits * packed_lines * stages * kStageRecords), 0xff);
+    on_host::Launch(static_cast<unsigned>(ceiling(from.tiles * from.blocks, kPackThreads / 32)), kPackThreads, 0, [&] {
+        pack_digits_kernel<T, digits>(from, packed.data());
+    }).run();
+    return packed;
+}
+
+template <int slots>
+std::vector<ProductShares> emulate_product(const IntegerProduct& p, std::int64_t processors,
+                                           std::int64_t packed_bytes) {
+    std::vector<ProductShares> chosen;
+    ProductShares shares = share_product(p.rows, p.outputs, p.columns, processors, packed_bytes);
+    const std::int64_t chunk = shares.stages * kStageRecords;
+    for (std::int64_t first = 0; first < p.rows; first += chunk) {
+        const std::int64_t count = std::min(chunk, p.rows - first);
+        shares = share_product(count, p.outputs, p.columns, processors, packed_bytes);
+        const std::vector<unsigned char> weights = pack<kWeightDigits>(p.w + first * p.outputs, count, p.outputs,
+                                                                       shares.packed_outputs(), shares.stages),
+                                         inputs = pack<kInputDigits>(p.q + first * p.columns, count, p.columns,
+                                                                     shares.packed_columns(), shares.stages);
+        on_host::Launch(static_cast<unsigned>(shares.blocks()), kProductThreads, slots * kStageBytes, [&] {
+            multiply_digits_kernel<slots>(shares, weights.data(), inputs.data(), p.outputs, p.columns,
+                                          reinterpret_cast<unsigned long long*>(p.sums));
+        }).run();
+        chosen.push_back(shares);
+    }
+    return chosen;
+}
+
 }  // namespace
+
+std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
+                                                         std::int64_t packed_bytes, bool three) {
+    return (three ? emulate_product<3> : emulate_product<2>)(product, processors, packed_bytes);
+}
 
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group) {
     with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks, group); });
@@ -126,6 +166,10 @@ std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
 }
 
 void emulate_exact_kernels(const ClipRequest&, std::int64_t, std::int64_t) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct&, std::int64_t, std::int64_t, bool) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

@@ -1,13 +1,16 @@
-// Runs the kernels of clipping/device (one_read.cuh, exact_kernels.cuh) and the stages of contour/batch on the host,
-// for each block and each thread.
+// Runs the kernels of clipping/device (one_read.cuh, exact_kernels.cuh), the kernels of dense/device and the stages of
+// contour/batch on the host, for each block and each thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "clipping/clipped_sum.hpp"
 #include "contour/batch/memory.hpp"
 #include "contour/result.hpp"
+#include "dense/device/digit_tiles.hpp"
+#include "dense/product_sum.hpp"
 
 namespace tightdp {
 
@@ -25,6 +28,12 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
 
 // Computes the exact form of tightdp::clipped_sum in groups of `group` rows. `blocks` blocks or more run at a time.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
+
+// Computes tightdp::add_integer_product as a device of so many multiprocessors would, with packed operands of at most
+// `packed_bytes` if possible. `three` says whether three stages fit in shared memory, or two. Returns the shares of the
+// blocks, for each chunk of records. Throws std::logic_error if a sum of 32 bits overflows.
+std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
+                                                         std::int64_t packed_bytes, bool three);
 
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.
 contour::Result emulate_batch_epsilon(contour::BatchMemory& memory, double sigma, double q, double steps, double delta,

@@ -49,7 +49,11 @@ struct Fiber {
     std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     Index thread, block_index;
-    double given = 0;  // the argument of a shuffle or a vote
+    const Barrier* awaited = nullptr;  // the barrier that the thread waits at, and its generation then
+    std::int64_t awaited_generation = 0;
+    double given = 0;                 // the argument of a shuffle or a vote
+    std::uint32_t digits[2][6] = {};  // the arguments of this matrix product and of the one before
+    int product = 0;                  // index of the arguments of this product
     std::deque<std::vector<Copy>> batches;
     std::vector<Copy> open;
     bool done = false;
@@ -100,6 +104,7 @@ class Launch {
                 Fiber& f = fibers_[at];
                 if (f.done || f.block_index.x == resting_ || out >> (f.thread.x / 32 + 8 * f.block_index.x) % 64 & 1u)
                     continue;
+                if (f.awaited && f.awaited->generation == f.awaited_generation) continue;
                 fiber = &f;
                 swapcontext(&main_, &f.context);
                 if (!error.empty()) throw std::logic_error(error);
@@ -124,7 +129,9 @@ class Launch {
             ++barrier.generation;
             moved_ = true;
         }
+        fiber->awaited = &barrier, fiber->awaited_generation = before;
         while (barrier.generation == before) yield();
+        fiber->awaited = nullptr;
     }
     Barrier& warp() { return fiber->block->warps[fiber->thread.x / 32]; }
     Fiber& lane_mate(unsigned distance) { return fibers_[index(distance)]; }
@@ -180,6 +187,7 @@ inline Launch& here() {
 #define blockDim (::tightdp::on_host::here().threads)
 #define gridDim (::tightdp::on_host::here().grid)
 #define TIGHTDP_SHARED_MEMORY(name) unsigned char* const name = ::tightdp::on_host::here().fiber->block->shared
+#define TIGHTDP_UNROLL
 #define TIGHTDP_UNROLL_4
 
 namespace tightdp::cuda {
@@ -222,6 +230,30 @@ inline unsigned long long arrivals(const unsigned long long* counter) {
 }
 inline double from_other_block(const double* p) {
     return *p;
+}
+
+// Fails if a sum does not fit in 32 bits.
+inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right_low,
+                            std::uint32_t right_high) {
+    on_host::Launch& l = on_host::here();
+    const std::uint32_t given[] = {left[0], left[1], left[2], left[3], right_low, right_high};
+    // A lane that goes on to the next product waits there for those that still read the arguments of this one.
+    const int product = l.fiber->product ^= 1;
+    std::copy_n(given, 6, l.fiber->digits[product]);
+    l.wait(l.warp());
+    const unsigned lane = l.fiber->thread.x % 32;
+    const auto digit = [&](unsigned holder, unsigned word, unsigned byte) {
+        return static_cast<signed char>(l.lane_mate(lane ^ holder).digits[product][word] >> (8 * byte));
+    };
+    for (unsigned c = 0; c < 4; ++c) {
+        const unsigned row = lane / 4 + 8 * (c / 2), column = 2 * (lane % 4) + c % 2;
+        std::int64_t sum = sums[c];
+        for (unsigned k = 0; k < 32; ++k)
+            sum += digit(row % 8 * 4 + k % 16 / 4, row / 8 + 2 * (k / 16), k % 4) *
+                   digit(column * 4 + k % 16 / 4, 4 + k / 16, k % 4);
+        sums[c] = static_cast<std::int32_t>(sum);
+        if (sums[c] != sum) l.error = "a sum beyond 32 bits";
+    }
 }
 
 template <int bytes>

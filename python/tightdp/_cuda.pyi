@@ -27,6 +27,9 @@ def clipped_sum(
     device: int,
     stream: int,
 ) -> None: ...
+def add_integer_product(
+    w: int, q: int, sums: int, rows: int, outputs: int, columns: int, device: int, stream: int
+) -> None: ...
 def epsilon_batch(
     sigma: NDArray[np.float64],
     q: NDArray[np.float64],

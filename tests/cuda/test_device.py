@@ -8,6 +8,7 @@ import pytest
 
 import tightdp as dp
 from tightdp import _core, cuda
+from tightdp.models import dense
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 torch = pytest.importorskip("torch")
@@ -149,6 +150,65 @@ def test_arrays_of_other_libraries():
                 total, _ = dp.clipped_sum(x, 1.0)
                 assert isinstance(total, cupy.ndarray)
                 np.testing.assert_allclose(cupy.asnumpy(total), expected, rtol=1e-6, atol=1e-5)
+
+
+PRODUCTS = [
+    (1, 1, 1),
+    (65, 5, 33),
+    (256, 784, 1024),
+    (1000, 130, 257),
+    (3000, 1, 1000),
+    (2**16 - 64, 70, 130),
+    (2**16, 64, 128),
+    (3 * 2**16 + 5, 33, 40),
+]
+"""Rows, outputs and columns: one tile and many, few and many records, and more of them than sums of 32 bits hold."""
+
+
+def draw_digits(seed, shape, most):
+    """Integers on the device whose digits of eight bits are at their ends, or next to where one carries."""
+    choices = torch.tensor([-128, -127, -1, 0, 1, 126, 127], device="cuda")
+    r = torch.Generator("cuda").manual_seed(seed)
+    digits = choices[torch.randint(len(choices), (3, *shape), device="cuda", generator=r)]
+    return (digits[0] + 256 * digits[1] + 65536 * digits[2]).clamp(-most, most)
+
+
+@pytest.mark.parametrize("rows, outputs, columns", PRODUCTS)
+def test_integer_products_are_those_of_the_cpu(rows, outputs, columns):
+    w, q = draw_digits(1, (rows, outputs), 8_355_711).int(), draw_digits(2, (rows, columns), 32_639).short()
+    w[:, 0], q[:, 0] = -128 - 128 * 256 - 126 * 65536, -128 - 126 * 256  # sums that grow without end
+    found = torch.full((outputs, columns), 3, device="cuda")
+    dense.add_integer_outer_product(w, q, found, largest_product=2.0**32)
+    # In doubles every partial sum is an integer below 2^53, and so exact.
+    expected = 3 + sum((w[i : i + 8192].double().T @ q[i : i + 8192].double()).long() for i in range(0, rows, 8192))
+    assert torch.equal(found, expected)
+    w.clamp_(-131_071, 131_071)  # the CPU takes products up to 2^32
+    sums = np.full((outputs, columns), 3)
+    found.fill_(3)
+    for x, y, total in ((w, q, found), (w.cpu().numpy(), q.cpu().numpy(), sums)):
+        dense.add_integer_outer_product(x, y, total, largest_product=2.0**32)
+    np.testing.assert_array_equal(found.cpu(), sums)
+
+
+def test_integer_products_beyond_the_limits_are_confined():
+    w = torch.tensor([[2**31 - 1, -(2**31)]], dtype=torch.int32, device="cuda")
+    q = torch.tensor([[2**15 - 1, -(2**15)]], dtype=torch.int16, device="cuda")
+    sums = torch.zeros(2, 2, dtype=torch.int64, device="cuda")
+    dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32)
+    most = 8_355_711 * 32_639
+    assert sums.tolist() == [[most, -most], [-most, most]]
+
+
+def test_integer_products_of_columns_of_other_arrays_and_of_nothing():
+    w, q = draw_digits(3, (90, 80), 8_355_711).int()[:, 5:45], draw_digits(4, (50, 90), 32_639).short().T
+    found, expected = torch.zeros(2, 40, 50, dtype=torch.int64, device="cuda")
+    dense.add_integer_outer_product(w, q, found, largest_product=2.0**32)
+    expected += (w.double().T @ q.double()).long()
+    assert torch.equal(found, expected)
+    dense.add_integer_outer_product(w[:0], q[:0], found, largest_product=2.0**32)
+    assert torch.equal(found, expected)
+    with pytest.raises(ValueError, match="sums must be"):
+        dense.add_integer_outer_product(w, q, found.T, largest_product=2.0**32)
 
 
 LAWS = [("gaussian", 0.7, 1.0), ("laplace", 0.7, 1.0), ("pure", 0.4, 1.0), ("sampled_remove", 0.8, 0.01)]

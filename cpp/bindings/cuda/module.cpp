@@ -7,6 +7,7 @@
 #include "../sealed_stream.hpp"
 #include "clipping/clipped_sum.cuda.hpp"
 #include "contour/batch/epsilon_batch.cuda.hpp"
+#include "dense/integer_product.cuda.hpp"
 #include "prv/cells.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 
@@ -94,6 +95,18 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
 }
 
+// Adds integer products to sums. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of int16, and
+// `sums` an array [outputs][columns] of int64.
+void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, std::int64_t outputs,
+                         std::int64_t columns, int device, Address stream) {
+    const tightdp::IntegerProduct p{
+        at<std::int32_t>(w),   at<std::int16_t>(q), rows, outputs, columns, tightdp::kLargestIntegerProduct,
+        at<std::int64_t>(sums)};
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    tightdp::cuda::add_integer_product(p, at<CUstream_st>(stream));
+}
+
 // Computes a batch of epsilons. Arguments and results are arrays on the host. The function waits for the result.
 py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int device) {
     const auto n = static_cast<std::size_t>(sigma.size());
@@ -141,6 +154,8 @@ PYBIND11_MODULE(_cuda, m) {
     m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "normalize"_a,
           "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
           "norms"_a, "grid"_a, "device"_a, "stream"_a);
+    m.def("add_integer_product", &add_integer_product, "w"_a, "q"_a, "sums"_a, "rows"_a, "outputs"_a, "columns"_a,
+          "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
 }

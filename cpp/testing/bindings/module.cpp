@@ -4,6 +4,7 @@
 
 void bind_clipping(py::module_& m);
 void bind_contour(py::module_& m);
+void bind_dense(py::module_& m);
 void bind_fixed_size(py::module_& m);
 void bind_grid(py::module_& m);
 void bind_prv(py::module_& m);
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_testing, m) {
     py::module_::import("tightdp._core");  // registers the types of streams and distributions
     bind_clipping(m);
     bind_contour(m);
+    bind_dense(m);
     bind_fixed_size(m);
     bind_grid(m);
     bind_prv(m);

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from .._core import RandomStream
 from .._core import dense as kernels
+from ..release.cuda.arrays import on_device
+from ..release.cuda.products import add_integer_outer_product_on_device
 from .grid import choose_contribution_grid
 
 Array = NDArray[np.floating[Any]]
@@ -200,8 +202,12 @@ def add_integer_outer_product(
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
 
     |weight| is at most 2^23 - 2^15 - 2^7 - 1, |input| at most 2^15 - 129, and their product at most
-    ``largest_product``, which is at most 2^32. Source: docs/theory/exact-products.md, section 8.
+    ``largest_product``, which is at most 2^32. All three may be arrays on one CUDA device, which then adds the same
+    integers. Source: docs/theory/exact-products.md, section 8.
     """
+    if on_device(weights):
+        add_integer_outer_product_on_device(weights, inputs, sums)
+        return
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 

@@ -1,4 +1,4 @@
-// Device primitives that the clipping kernels use. For tests, kernel_emulation.cpp defines the same names on the host.
+// Device primitives that kernels use. For tests, testing/on_host.hpp defines the same names on the host.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -6,6 +6,7 @@
 #include <cuda_pipeline.h>
 
 #define TIGHTDP_SHARED_MEMORY(name) extern __shared__ __align__(16) unsigned char name[]
+#define TIGHTDP_UNROLL _Pragma("unroll")
 #define TIGHTDP_UNROLL_4 _Pragma("unroll 4")
 
 namespace tightdp::cuda {

@@ -15,6 +15,8 @@ from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
+_ENTRY_BYTES = {**SIZES, "int16": 2, "int32": 4, "int64": 8}
+"""Number of bytes of an entry of each type that some kernel reads or writes."""
 _DLPACK_CUDA = (2, 13)
 """Device types kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
@@ -56,7 +58,7 @@ class DeviceArray:
     @property
     def rows_contiguous(self) -> bool:
         """True if each row is contiguous in memory and aligned for its dtype."""
-        expected = size = SIZES.get(self.dtype, 8)
+        expected = size = _ENTRY_BYTES.get(self.dtype, 8)
         if self.address % size or (self.shape and self.strides[0] % size):
             return False
         for n, stride in zip(self.shape[:0:-1], self.strides[:0:-1], strict=True):
@@ -69,6 +71,11 @@ class DeviceArray:
     def row_size(self) -> int:
         """Number of entries of a row."""
         return math.prod(self.shape[1:])
+
+
+def is_contiguous(a: DeviceArray) -> bool:
+    """Returns whether the entries of ``a`` follow each other without gaps, and are aligned for their type."""
+    return DeviceArray(a.address, (1, *a.shape), a.dtype, (0, *a.strides), a.device).rows_contiguous
 
 
 def on_device(value: Any) -> bool:

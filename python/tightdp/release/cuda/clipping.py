@@ -15,7 +15,7 @@ from ..._support.device_probe import require_module
 from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource
-from .arrays import SIZES, DeviceArray, view
+from .arrays import SIZES, DeviceArray, is_contiguous, view
 from .libraries import find_cuda_library, get_cuda_stream
 
 
@@ -170,8 +170,7 @@ def _check_cuda_outputs(
         raise ValueError(f"out must be as grads are: {len(shapes)} array(s)")
     found = [view("out", x, order, (*SIZES, "int64")) for x in given]
     for a, shape in zip(found, shapes, strict=True):
-        whole = DeviceArray(a.address, (1, *a.shape), a.dtype, (0, *a.strides), a.device)
-        if a.shape != shape or a.dtype not in accepted or not whole.rows_contiguous or a.device != device:
+        if a.shape != shape or a.dtype not in accepted or not is_contiguous(a) or a.device != device:
             wanted = f"a contiguous {' or '.join(accepted)} array of shape {shape} on the same device"
             raise ValueError(f"out must be {wanted}, got shape {a.shape} of {a.dtype}")
         if not a.writable:

@@ -1,0 +1,15 @@
+// Adds integer outer products on a device (GPU). This is the counterpart of add_integer_product in product_sum.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "product_sum.hpp"
+
+namespace tightdp::cuda {
+
+// Computes tightdp::add_integer_product, with the same integers. All pointers point to device memory. Weights beyond
+// kLargestWeight and inputs beyond kLargestEntry are confined to these limits. The function returns when the work is
+// queued on `stream`, without waiting for the result. Throws Error.
+void add_integer_product(const IntegerProduct& p, cudaStream_t stream);
+
+}  // namespace tightdp::cuda
