@@ -5,9 +5,11 @@ record has the same bits on both, and then so has what is released."""
 
 import pytest
 
-from tightdp import cuda
+pytest.importorskip("torch", reason="needs torch")
 
-torch = pytest.importorskip("torch")
+import torch
+
+from tightdp import cuda
 from tightdp.torch import make_private
 
 pytestmark = [
