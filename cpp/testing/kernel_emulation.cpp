@@ -12,6 +12,7 @@
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/partial_sums.cuh"
+#include "dense/device/clip_kernels.cuh"
 #include "dense/device/product_kernels.cuh"
 #include "runtime/warp_team.cuh"
 
@@ -95,45 +96,92 @@ void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group
     launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
-template <int digits, class T>
-std::vector<unsigned char> pack(const T* values, std::int64_t records, std::int64_t lines, std::int64_t packed_lines,
-                                std::int64_t stages) {
-    const OperandRows<T> from{values, records, lines, packed_lines / kFragmentLines, stages * kStageFragments};
+template <int digits, class Operand>
+std::vector<unsigned char> pack(const Operand& from, std::int64_t packed_lines, const ProductShares& shares) {
+    const PackedExtent extent{packed_lines / kFragmentLines, shares.stages * kStageFragments};
     // Bytes that were not packed would be digits of -1.
-    std::vector<unsigned char> packed(static_cast<std::size_t>(digits * packed_lines * stages * kStageRecords), 0xff);
-    on_host::Launch(static_cast<unsigned>(ceiling(from.tiles * from.blocks, kPackThreads / 32)), kPackThreads, 0, [&] {
-        pack_digits_kernel<T, digits>(from, packed.data());
+    std::vector<unsigned char> packed(static_cast<std::size_t>(digits * packed_lines * shares.stages * kStageRecords),
+                                      0xff);
+    const std::int64_t blocks = ceiling(extent.tiles * extent.blocks, kPackThreads / 32);
+    on_host::Launch(static_cast<unsigned>(blocks), kPackThreads, 0, [&] {
+        pack_digits_kernel<digits>(from, extent, packed.data());
     }).run();
     return packed;
 }
 
-template <int slots>
-std::vector<ProductShares> emulate_product(const IntegerProduct& p, std::int64_t processors,
-                                           std::int64_t packed_bytes) {
-    std::vector<ProductShares> chosen;
-    ProductShares shares = share_product(p.rows, p.outputs, p.columns, processors, packed_bytes);
-    const std::int64_t chunk = shares.stages * kStageRecords;
-    for (std::int64_t first = 0; first < p.rows; first += chunk) {
-        const std::int64_t count = std::min(chunk, p.rows - first);
-        shares = share_product(count, p.outputs, p.columns, processors, packed_bytes);
-        const std::vector<unsigned char> weights = pack<kWeightDigits>(p.w + first * p.outputs, count, p.outputs,
-                                                                       shares.packed_outputs(), shares.stages),
-                                         inputs = pack<kInputDigits>(p.q + first * p.columns, count, p.columns,
-                                                                     shares.packed_columns(), shares.stages);
-        on_host::Launch(static_cast<unsigned>(shares.blocks()), kProductThreads, slots * kStageBytes, [&] {
-            multiply_digits_kernel<slots>(shares, weights.data(), inputs.data(), p.outputs, p.columns,
-                                          reinterpret_cast<unsigned long long*>(p.sums));
+// Does the work of dense/device/product_launch.cuh.
+template <int slots, class Weights, class Inputs>
+ProductShares multiply(const Weights& w, const Inputs& q, std::int64_t* totals, std::int64_t processors) {
+    const ProductShares shares = share_product(w.records, w.lines, q.lines, processors);
+    const std::vector<unsigned char> weights = pack<kWeightDigits>(w, shares.packed_outputs(), shares),
+                                     inputs = pack<kInputDigits>(q, shares.packed_columns(), shares);
+    on_host::Launch(static_cast<unsigned>(shares.blocks()), kProductThreads, slots * kStageBytes, [&] {
+        multiply_digits_kernel<slots>(shares, weights.data(), inputs.data(), w.lines, q.lines,
+                                      reinterpret_cast<unsigned long long*>(totals));
+    }).run();
+    return shares;
+}
+
+// Does the work of dense/product_sum.cu.
+template <class T>
+void emulate_sum(const ProductSum& r, std::int64_t processors, std::int64_t chunk) {
+    for (std::size_t l = 0; l < r.layers.size() && r.fresh; ++l)
+        std::fill_n(r.totals[l], r.layers[l].outputs * r.layers[l].columns, 0);
+    for (std::int64_t first = 0; first < r.rows; first += chunk) {
+        const std::int64_t count = std::min(chunk, r.rows - first);
+        std::vector<double> units(2 * r.layers.size() * static_cast<std::size_t>(count), __builtin_nan("")),
+            weights(static_cast<std::size_t>(outputs_of(r) * count), __builtin_nan(""));
+        std::vector<DeviceLayer> layers;
+        const auto rows = [&](const DeviceLayer& layer) {
+            return static_cast<const T*>(layer.inputs) + first * layer.columns;
+        };
+        for (const DenseLayer& layer : r.layers) {
+            double* const own = units.data() + 2 * layers.size() * static_cast<std::size_t>(count);
+            layers.push_back({layer.inputs, layer.errors, layer.columns, layer.outputs, own, own + count});
+            const DeviceLayer& to = layers.back();
+            on_host::Launch(static_cast<unsigned>(ceiling(count, kRowThreads / kRowLanes)), kRowThreads, 0, [&] {
+                row_units_kernel<T>(rows(to), count, to.columns, least_norm(to), to.steps, to.squares);
+            }).run();
+        }
+        const DeviceClipRecords clip = clip_records(r, layers.data(), first, count, weights.data());
+        on_host::Launch(static_cast<unsigned>(ceiling(count, kClipThreads)), kClipThreads, 0, [&] {
+            clip_records_kernel<T>(clip);
         }).run();
-        chosen.push_back(shares);
+        const double* w = weights.data();
+        for (std::size_t l = 0; l < layers.size(); w += layers[l++].outputs * count) {
+            const DeviceLayer& layer = layers[l];
+            if (layer.outputs == 0 || layer.columns == 0) continue;
+            if (layer.formed()) {
+                const auto weighted = weigh_rows(rows(layer), count, layer, w, r.totals[l], processors);
+                on_host::Launch(static_cast<unsigned>(weighted.blocks()), kRowThreads, 0, [&] {
+                    add_rows_kernel<T>(weighted);
+                }).run();
+            } else {
+                multiply<2>(ClippedWeights{w, count, layer.outputs},
+                            RoundedRows<T>{rows(layer), count, layer.columns, layer.steps}, r.totals[l], processors);
+            }
+        }
     }
-    return chosen;
 }
 
 }  // namespace
 
-std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
+std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& p, std::int64_t processors,
                                                          std::int64_t packed_bytes, bool three) {
-    return (three ? emulate_product<3> : emulate_product<2>)(product, processors, packed_bytes);
+    std::vector<ProductShares> chosen;
+    if (p.rows == 0 || p.outputs == 0 || p.columns == 0) return chosen;
+    const std::int64_t chunk = records_of_chunk(p.rows, p.outputs, p.columns, packed_bytes);
+    for (std::int64_t first = 0; first < p.rows; first += chunk) {
+        const std::int64_t count = std::min(chunk, p.rows - first);
+        const IntegerMatrix<std::int32_t> w{p.w + first * p.outputs, count, p.outputs};
+        const IntegerMatrix<std::int16_t> q{p.q + first * p.columns, count, p.columns};
+        chosen.push_back(three ? multiply<3>(w, q, p.sums, processors) : multiply<2>(w, q, p.sums, processors));
+    }
+    return chosen;
+}
+
+void emulate_product_sum(const ProductSum& request, bool full, std::int64_t processors, std::int64_t chunk) {
+    full ? emulate_sum<double>(request, processors, chunk) : emulate_sum<float>(request, processors, chunk);
 }
 
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group) {
@@ -170,6 +218,10 @@ void emulate_exact_kernels(const ClipRequest&, std::int64_t, std::int64_t) {
 }
 
 std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct&, std::int64_t, std::int64_t, bool) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+void emulate_product_sum(const ProductSum&, bool, std::int64_t, std::int64_t) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

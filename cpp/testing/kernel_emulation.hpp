@@ -35,6 +35,9 @@ void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std:
 std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
                                                          std::int64_t packed_bytes, bool three);
 
+// Computes tightdp::add_products, without a release, in chunks of so many records. `full` says that layers are float64.
+void emulate_product_sum(const ProductSum& request, bool full, std::int64_t processors, std::int64_t chunk);
+
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.
 contour::Result emulate_batch_epsilon(contour::BatchMemory& memory, double sigma, double q, double steps, double delta,
                                       double tolerance);

@@ -30,6 +30,18 @@ def clipped_sum(
 def add_integer_product(
     w: int, q: int, sums: int, rows: int, outputs: int, columns: int, device: int, stream: int
 ) -> None: ...
+def add_products(
+    layers: list[tuple[int, int, int, int, int]],
+    rows: int,
+    full: bool,
+    bound: float,
+    inverse_grid: float,
+    taken: int,
+    bounds: int,
+    fresh: bool,
+    device: int,
+    stream: int,
+) -> None: ...
 def epsilon_batch(
     sigma: NDArray[np.float64],
     q: NDArray[np.float64],

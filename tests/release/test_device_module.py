@@ -60,6 +60,7 @@ CALLS = {
         [(0, 4, 1, 0, 0)], 1, "float32", "float64", 1.0, False, 0.0, 0, 0, 0, 0.0, None, False, 0, 0.0, 0, 0,
     ),
     "add_integer_product": (0, 0, 0, 2, 3, 4, 0, 0),
+    "add_products": ([(0, 0, 3, 2, 0)], 4, True, 1.0, 1.0, 0, 0, False, 0, 0),
     "epsilon_batch": (*(np.ones(1) for _ in range(4)), 1e-6, 0),
     "prv_cells": (("gaussian", 1.0, 1.0, 1, 0.0), 0.01, 0, 4, 0, 0, 0),
 }  # fmt: skip

@@ -7,7 +7,7 @@
 #include "../sealed_stream.hpp"
 #include "clipping/clipped_sum.cuda.hpp"
 #include "contour/batch/epsilon_batch.cuda.hpp"
-#include "dense/integer_product.cuda.hpp"
+#include "dense/product_sum.cuda.hpp"
 #include "prv/cells.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 
@@ -107,6 +107,29 @@ void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, 
     tightdp::cuda::add_integer_product(p, at<CUstream_st>(stream));
 }
 
+// Clips the records of a batch and adds their gradients, in integers. `layers` is a list of (inputs, errors, columns,
+// outputs, totals), of which the arrays are float64 if `full`, and float32 otherwise.
+void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, std::int64_t, Address>>& layers,
+                  std::int64_t rows, bool full, double bound, double inverse_grid, Address taken, Address bounds,
+                  bool fresh, int device, Address stream) {
+    tightdp::ProductSum r{};
+    r.rows = rows;
+    r.bound = bound, r.inverse_grid = inverse_grid;
+    r.taken = at<std::uint8_t>(taken), r.bounds = at<double>(bounds);
+    r.fresh = fresh;
+    for (const auto& [inputs, errors, columns, outputs, totals] : layers) {
+        tightdp::DenseLayer layer{};
+        layer.inputs = at<void>(inputs), layer.errors = at<void>(errors);
+        layer.columns = columns, layer.outputs = outputs;
+        r.layers.push_back(layer);
+        r.totals.push_back(at<std::int64_t>(totals));
+    }
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    full ? tightdp::cuda::add_products<double>(r, at<CUstream_st>(stream))
+         : tightdp::cuda::add_products<float>(r, at<CUstream_st>(stream));
+}
+
 // Computes a batch of epsilons. Arguments and results are arrays on the host. The function waits for the result.
 py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int device) {
     const auto n = static_cast<std::size_t>(sigma.size());
@@ -156,6 +179,8 @@ PYBIND11_MODULE(_cuda, m) {
           "norms"_a, "grid"_a, "device"_a, "stream"_a);
     m.def("add_integer_product", &add_integer_product, "w"_a, "q"_a, "sums"_a, "rows"_a, "outputs"_a, "columns"_a,
           "device"_a, "stream"_a);
+    m.def("add_products", &add_products, "layers"_a, "rows"_a, "full"_a, "bound"_a, "inverse_grid"_a, "taken"_a,
+          "bounds"_a, "fresh"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
 }

@@ -27,15 +27,45 @@ std::vector<Chunk> emulate_integer_product(const Matrix<std::int32_t>& w, const 
     return found;
 }
 
+// A layer as (inputs, errors, totals).
+template <class T>
+using Layer = std::tuple<Matrix<T>, Matrix<T>, Matrix<std::int64_t>>;
+
+template <class T>
+void emulate_product_sum(std::vector<Layer<T>> layers, double bound, double inverse_grid,
+                         const std::optional<Matrix<std::uint8_t>>& taken, bool fresh,
+                         const std::optional<Matrix<double>>& bounds, std::int64_t processors, std::int64_t chunk) {
+    tightdp::ProductSum r{};
+    r.rows = std::get<0>(layers.at(0)).shape(0);
+    r.bound = bound, r.inverse_grid = inverse_grid, r.fresh = fresh;
+    r.taken = taken ? taken->data() : nullptr;
+    r.bounds = bounds ? bounds->data() : nullptr;
+    for (auto& [x, errors, totals] : layers) {
+        tightdp::DenseLayer layer{};
+        layer.inputs = x.data(), layer.errors = errors.data();
+        layer.columns = x.shape(1), layer.outputs = errors.shape(1);
+        r.layers.push_back(layer);
+        r.totals.push_back(totals.mutable_data());
+    }
+    tightdp::emulate_product_sum(r, sizeof(T) == 8, processors, chunk);
+}
+
 }  // namespace
 
 void bind_dense(py::module_& m) {
     using namespace py::literals;
     m.def("emulate_integer_product", &emulate_integer_product, "w"_a.noconvert(), "q"_a.noconvert(),
           "sums"_a.noconvert(), "processors"_a, "packed_bytes"_a, "three"_a);
+    const auto bind_sum = [&](auto function) {
+        m.def("emulate_product_sum", function, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a,
+              "fresh"_a, "bounds"_a, "processors"_a, "chunk"_a);
+    };
+    bind_sum(&emulate_product_sum<float>);
+    bind_sum(&emulate_product_sum<double>);
     m.def("share_integer_product",
           [](std::int64_t rows, std::int64_t outputs, std::int64_t columns, std::int64_t processors) {
-              return describe(
-                  tightdp::cuda::share_product(rows, outputs, columns, processors, tightdp::cuda::kDevicePackedBytes));
+              const std::int64_t chunk =
+                  tightdp::cuda::records_of_chunk(rows, outputs, columns, tightdp::cuda::kDevicePackedBytes);
+              return describe(tightdp::cuda::share_product(std::min(rows, chunk), outputs, columns, processors));
           });
 }

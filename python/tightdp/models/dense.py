@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .._core import RandomStream
 from .._core import dense as kernels
 from ..release.cuda.arrays import on_device
-from ..release.cuda.products import add_integer_outer_product_on_device
+from ..release.cuda.products import add_integer_outer_product_on_device, add_outer_products_on_device
 from .grid import choose_contribution_grid
 
 Array = NDArray[np.floating[Any]]
@@ -151,8 +151,13 @@ def add_outer_products(
     of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
     record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
     ``choose_outer_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
-    ``max_norms``, in [0, max_norm], each record has its own bound. Source: docs/theory/exact-products.md, section 7.
+    ``max_norms``, in [0, max_norm], each record has its own bound. Inputs, errors and totals may be on a CUDA device,
+    which adds the same integers. Source: docs/theory/exact-products.md, section 7.
     """
+    if on_device(totals):
+        own = None if max_norms is None else max_norms / grid
+        add_outer_products_on_device(layers, totals, max_norm / grid, 1 / grid, taken=taken, bounds=own, fresh=fresh)
+        return
     found = _round_outer_products(layers)
     bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
     kernels.add_products(

@@ -1,4 +1,4 @@
-// The table of the arrays of a call, in device memory.
+// A table of the arrays or the layers of a call, in device memory.
 #pragma once
 
 #include <algorithm>
@@ -12,30 +12,36 @@ namespace tightdp::cuda {
 
 // A few entries of the table, which are passed as an argument of a kernel. A copy from host memory could make the host
 // wait for the stream.
+template <class Entry>
 struct TablePiece {
-    static constexpr int kMost = 64;  // takes 3.5 kB of the 4 kB that the arguments of a kernel may have
-    clipping::DeviceSegment entries[kMost];
+    static constexpr int kMost = 3584 / sizeof(Entry);  // the arguments of a kernel may have 4 kB
+    Entry entries[kMost];
 };
-static __global__ void table_kernel(TablePiece piece, int count, clipping::DeviceSegment* table) {
+template <class Entry>
+__global__ void table_kernel(TablePiece<Entry> piece, int count, Entry* table) {
     if (static_cast<int>(threadIdx.x) < count) table[threadIdx.x] = piece.entries[threadIdx.x];
 }
 
-class SegmentTable {
+template <class Entry>
+class DeviceTable {
+    using Piece = TablePiece<Entry>;
+
   public:
-    SegmentTable(const std::vector<clipping::DeviceSegment>& table, cudaStream_t stream)
-        : memory_(table.size() * sizeof(clipping::DeviceSegment), stream) {
-        for (std::size_t i = 0; i < table.size(); i += TablePiece::kMost) {
-            TablePiece piece;
-            const std::size_t count = std::min<std::size_t>(table.size() - i, TablePiece::kMost);
+    DeviceTable(const std::vector<Entry>& table, cudaStream_t stream) : memory_(table.size() * sizeof(Entry), stream) {
+        for (std::size_t i = 0; i < table.size(); i += Piece::kMost) {
+            Piece piece;
+            const std::size_t count = std::min<std::size_t>(table.size() - i, Piece::kMost);
             std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i), count, piece.entries);
-            table_kernel<<<1, TablePiece::kMost, 0, stream>>>(piece, static_cast<int>(count), at() + i);
+            table_kernel<<<1, Piece::kMost, 0, stream>>>(piece, static_cast<int>(count), at() + i);
         }
         check(cudaGetLastError(), "the table of arrays");
     }
-    clipping::DeviceSegment* at() const noexcept { return memory_.as<clipping::DeviceSegment>(); }
+    Entry* at() const noexcept { return memory_.as<Entry>(); }
 
   private:
     Scratch memory_;
 };
+
+using SegmentTable = DeviceTable<clipping::DeviceSegment>;
 
 }  // namespace tightdp::cuda

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "clipping/device/shape.hpp"
 #include "dense/product_way.hpp"
 #include "tightdp/config.hpp"
 
@@ -93,15 +94,19 @@ struct ProductShares {
     }
 };
 
+// Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`, or one stage.
+inline std::int64_t records_of_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                     std::int64_t packed_bytes) {
+    const ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), 1, 1};
+    return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.record_bytes() * kStageRecords), 1,
+                                                    std::max<std::int64_t>(ceiling(rows, kStageRecords), 1));
+}
+
 // Shares a product among the blocks of a device of so many multiprocessors, each of which takes one block at a time.
-// Operands of more than `packed_bytes` are packed in chunks; `stages` is the number of stages of a whole chunk.
 inline ProductShares share_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                   std::int64_t processors, std::int64_t packed_bytes) {
-    const auto ceiling = [](std::int64_t n, std::int64_t d) { return (n + d - 1) / d; };
-    ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), 1, 1};
-    const std::int64_t fitting = packed_bytes / (s.record_bytes() * kStageRecords);
-    s.stages = std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(ceiling(rows, kStageRecords), 1));
-    // To start a block, and to add its sums, takes about as long as some stages do.
+                                   std::int64_t processors) {
+    ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), ceiling(rows, kStageRecords), 1};
+    // Starting a block and adding its sums takes about as long as this number of stages.
     constexpr std::int64_t kStart = 4;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (std::int64_t splits = ceiling(s.stages, kMostStages);

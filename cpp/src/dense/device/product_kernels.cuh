@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "clip_record.hpp"
 #include "clipping/device/block.cuh"
 #include "digit_tiles.hpp"
 #include "matrix_unit.cuh"
@@ -12,21 +13,54 @@ namespace tightdp::cuda {
 
 inline constexpr int kPackThreads = 256;
 
-// An operand [records][lines] that is to be packed, with the numbers of packed tiles of lines and of packed blocks of
-// records.
+// The integers of an operand that are packed. `line` is an output or a column.
 template <class T>
-struct OperandRows {
+struct IntegerMatrix {  // [records][lines]
     const T* values;
-    std::int64_t records, lines, tiles, blocks;
+    std::int64_t records, lines;
+
+    template <int digits>
+    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
+        return confine_to_digits<digits>(values[record * lines + line]);
+    }
+};
+template <class T>
+struct RoundedRows {  // inputs [records][lines], which are multiplied by the steps of their rows
+    const T* values;
+    std::int64_t records, lines;
+    const double* steps;
+
+    template <int>
+    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
+        const double step = steps[record];
+        if (!(step > 0)) return 0;  // the row may have entries that are not finite
+        return static_cast<std::int32_t>(
+            confine(nearest_integer(static_cast<double>(values[record * lines + line]) * step), kLargestEntry));
+    }
+};
+struct ClippedWeights {  // [lines][records], integers in doubles
+    const double* values;
+    std::int64_t records, lines;
+
+    template <int>
+    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
+        return static_cast<std::int32_t>(confine(values[line * records + record], kLargestWeight));
+    }
+};
+
+// Numbers of packed tiles of lines and of packed blocks of records.
+struct PackedExtent {
+    std::int64_t tiles, blocks;
 };
 
 // Packs an operand. Each warp packs one block of records of one tile of lines.
-template <class T, int digits>
-__global__ void __launch_bounds__(kPackThreads) pack_digits_kernel(OperandRows<T> from, unsigned char* packed) {
+template <int digits, class Operand>
+__global__ void __launch_bounds__(kPackThreads)
+    pack_digits_kernel(Operand from, PackedExtent extent, unsigned char* packed) {
     const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * (kPackThreads / 32) + threadIdx.x / 32;
-    if (item >= from.tiles * from.blocks) return;
+    if (item >= extent.tiles * extent.blocks) return;
     // Neighbouring warps have neighbouring lines, which are next to each other in memory.
-    const std::int64_t tile = item % from.tiles, block = item / from.tiles;
+    const std::int64_t tile = item % extent.tiles, block = item / extent.tiles;
     const int lane = static_cast<int>(threadIdx.x % 32);
     LaneDigits found[digits] = {};
     TIGHTDP_UNROLL
@@ -36,7 +70,7 @@ __global__ void __launch_bounds__(kPackThreads) pack_digits_kernel(OperandRows<T
         TIGHTDP_UNROLL
         for (int i = 0; i < 4; ++i) {
             const bool inside = line < from.lines && record + i < from.records;
-            std::int32_t left = inside ? confine_to_digits<digits>(from.values[(record + i) * from.lines + line]) : 0;
+            std::int32_t left = inside ? from.template at<digits>(record + i, line) : 0;
             TIGHTDP_UNROLL
             for (int d = 0; d < digits; ++d) {
                 found[d].word[word] |= (static_cast<std::uint32_t>(left) & 255) << (8 * i);
@@ -44,7 +78,7 @@ __global__ void __launch_bounds__(kPackThreads) pack_digits_kernel(OperandRows<T
             }
         }
     }
-    unsigned char* const first = packed + (tile * from.blocks + block) * digits * kFragmentBytes;
+    unsigned char* const first = packed + (tile * extent.blocks + block) * digits * kFragmentBytes;
     TIGHTDP_UNROLL
     for (int d = 0; d < digits; ++d) reinterpret_cast<LaneDigits*>(first + d * kFragmentBytes)[lane] = found[d];
 }

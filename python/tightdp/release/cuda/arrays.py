@@ -15,7 +15,7 @@ from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
-_ENTRY_BYTES = {**SIZES, "int16": 2, "int32": 4, "int64": 8}
+_ENTRY_BYTES = {**SIZES, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
 """Number of bytes of an entry of each type that some kernel reads or writes."""
 _DLPACK_CUDA = (2, 13)
 """Device types kDLCUDA and kDLCUDAManaged of the DLPack standard."""

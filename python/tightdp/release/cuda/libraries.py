@@ -56,6 +56,10 @@ class _CudaLibrary:
     def as_doubles(self, value: Any) -> Any:
         raise NotImplementedError
 
+    def as_flags(self, value: Any) -> Any:
+        """Returns a vector of truth values as bytes on the device."""
+        raise NotImplementedError
+
     def wait_for_stream(self, stream: int | None) -> None:
         """Makes the current stream wait for the work that is queued on ``stream``."""
 
@@ -75,6 +79,9 @@ class _TorchCudaLibrary(_CudaLibrary):
 
     def as_doubles(self, value: Any) -> Any:
         return self._torch.as_tensor(value, dtype=self._torch.float64, device=self._device).reshape(-1).contiguous()
+
+    def as_flags(self, value: Any) -> Any:
+        return self._torch.as_tensor(value, device=self._device).reshape(-1).to(self._torch.uint8)
 
     def concatenate_parts(self, parts: list[Any]) -> Any:
         return self._torch.cat([p.reshape(-1) for p in parts])
@@ -114,6 +121,10 @@ class _CupyCudaLibrary(_CudaLibrary):
     def as_doubles(self, value: Any) -> Any:
         with self._use_device():
             return self._cupy.ascontiguousarray(self._convert_to_own(value).astype("float64", copy=False).reshape(-1))
+
+    def as_flags(self, value: Any) -> Any:
+        with self._use_device():
+            return self._convert_to_own(value).reshape(-1).astype("uint8")
 
     def concatenate_parts(self, parts: list[Any]) -> Any:
         with self._use_device():

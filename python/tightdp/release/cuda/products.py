@@ -1,12 +1,13 @@
-"""Sums of integer outer products for arrays on a device."""
+"""Sums of outer products in integers, for arrays on a device."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ..._support.device_probe import require_module
-from .arrays import is_contiguous, view
+from .arrays import DeviceArray, is_contiguous, view
 from .libraries import find_cuda_library, get_cuda_stream
 
 
@@ -31,14 +32,74 @@ def add_integer_outer_product_on_device(weights: Any, inputs: Any, sums: Any) ->
         wanted = f"a contiguous array of shape {(w.shape[1], q.shape[1])} that may be written"
         raise ValueError(f"sums must be {wanted}, got shape {total.shape}")
     owner = find_cuda_library(weights, w.device)
-    copies = []  # must live until the kernels are queued
-    for i, x in enumerate((weights, inputs)):
-        owner.wait_for_stream(found[i].stream)
-        if not is_contiguous(found[i]):
-            copies.append(owner.make_contiguous(x))
-            found[i] = view("a contiguous copy", copies[-1], order, (found[i].dtype,))
+    operands = [_ready_operand(owner, x, order, found[i]) for i, x in enumerate((weights, inputs))]
     owner.wait_for_stream(total.stream)
     require_module(w.device).add_integer_product(
-        *(a.address for a in found), w.shape[0], *total.shape, w.device, owner.stream()
-    )
+        *(view("weights", x, order, ("int32", "int16")).address for x in operands), total.address, w.shape[0],
+        *total.shape, w.device, owner.stream(),
+    )  # fmt: skip
     owner.keep_alive([a.owner for a in found])
+
+
+def add_outer_products_on_device(
+    layers: Sequence[tuple[Any, Any]],
+    totals: Sequence[Any],
+    bound: float,
+    inverse_grid: float,
+    *,
+    taken: Any,
+    bounds: Any,
+    fresh: bool,
+) -> None:
+    """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_outer_products`` does.
+
+    Inputs and errors are float32 or float64 arrays on one device, all of one type, and totals are int64 arrays there.
+    ``bound`` is in units of the grid, and so are ``bounds``, which records may have of their own. ``taken`` and
+    ``bounds`` may be None, and may be in host memory. The work is queued on the current stream of the library that owns
+    the totals.
+    """
+    order = partial(get_cuda_stream, totals[0])
+    sums = [view("totals", total, order, ("int64",)) for total in totals]
+    device, rows = sums[0].device, layers[0][0].shape[0]
+    owner = find_cuda_library(totals[0], device)
+    found, kept = [], []
+    if len(layers) != len(totals):
+        raise ValueError(f"totals must be as many as layers, {len(layers)}, got {len(totals)}")
+    for (inputs, errors), total in zip(layers, sums, strict=True):
+        pair = []
+        for label, x in (("inputs", inputs), ("errors", errors)):
+            seen = view(label, x, order, ("float32", "float64"))
+            if len(seen.shape) != 2 or seen.shape[0] != rows or seen.device != device:
+                raise ValueError(f"{label} must be matrices of {rows} rows on device {device}, got shape {seen.shape}")
+            kept.append(_ready_operand(owner, x, order, seen))
+            pair.append(view(label, kept[-1], order))
+        columns, outputs = pair[0].shape[1], pair[1].shape[1]
+        if total.shape != (outputs, columns) or not is_contiguous(total) or not total.writable:
+            wanted = f"contiguous arrays of shape {(outputs, columns)} that may be written"
+            raise ValueError(f"totals must be {wanted}, got shape {total.shape}")
+        owner.wait_for_stream(total.stream)
+        found.append((pair[0].address, pair[1].address, columns, outputs, total.address, pair[0].dtype, pair[1].dtype))
+    kinds = {dtype for layer in found for dtype in layer[5:]}
+    if len(kinds) > 1:
+        raise TypeError(f"inputs and errors must be of one dtype, got {sorted(kinds)}")
+    flags = None if taken is None else owner.as_flags(taken)
+    own = owner.check_doubles("max_norms", bounds, (rows,), 0.0, bound)
+    require_module(device).add_products(
+        [layer[:5] for layer in found],
+        rows,
+        kinds == {"float64"},
+        bound,
+        inverse_grid,
+        0 if flags is None else view("taken", flags, order, ("uint8",)).address,
+        0 if own is None else view("max_norms", own, order).address,
+        fresh,
+        device,
+        owner.stream(),
+    )
+    owner.keep_alive([a.owner for a in sums])
+
+
+def _ready_operand(owner: Any, x: Any, order: Callable[[], int], seen: DeviceArray) -> Any:
+    """Returns ``x``, or a copy of it without gaps, after the work that is queued on it."""
+    owner.wait_for_stream(seen.stream)
+    return x if is_contiguous(seen) else owner.make_contiguous(x)

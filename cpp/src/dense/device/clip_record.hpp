@@ -1,0 +1,148 @@
+// The formulas by which the threads of a device clip records, with the bits of the CPU (clip.exact.simd.cpp and
+// rows.exact.simd.cpp). docs/theory/exact-products.md, sections 3 and 7. Compile without contraction.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "dense/product_sum.hpp"
+#include "dense/product_way.hpp"
+#include "tightdp/config.hpp"
+
+namespace tightdp::cuda {
+
+// A layer of a product sum. Without formed gradients, `outputs` is above 1. `steps` and `squares` are those of
+// RowKernels::units.
+struct DeviceLayer {
+    const void *inputs, *errors;
+    std::int64_t columns, outputs;
+    double *steps, *squares;
+
+    TIGHTDP_HD bool formed() const { return outputs == 1; }
+};
+
+// The arguments of clip_record, for the records [first, first + rows) of a batch. The other members are those of
+// DenseClip.
+struct DeviceClipRecords {
+    const DeviceLayer* layers;
+    std::int64_t layer_count, first, rows;
+    double bound;
+    const double* bounds;
+    double inverse_grid, slack;
+    const std::uint8_t* taken;
+    double* weights;  // output [outputs of all layers][rows]
+};
+
+// Constants and functions of vec.hpp and clip.exact.simd.cpp.
+inline constexpr double kDeviceFinite = 0x1p1022, kDeviceSlack = 0x1p-36;
+inline constexpr double kDeviceLeastSquare = 0x1p-800, kDeviceLargestSquare = 0x1p800;
+TIGHTDP_HD inline double nearest_integer(double x) {
+    constexpr double kNearest = 6755399441055744.0;
+    return (x + kNearest) - kNearest;
+}
+TIGHTDP_HD inline double power_of_two_below(double x) {
+    std::uint64_t bits = 0;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits &= 0x7ff0000000000000ull;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+TIGHTDP_HD inline double confine(double x, double most) {
+    const double up = x > -most ? x : -most;
+    return up < most ? up : most;
+}
+
+// Returns the step of a row of norm sqrt(square) whose integers have a norm of about [least, 2 least), or 0 for a row
+// that contributes nothing. With `least` 0 the row is not rounded, and the step is 1.
+TIGHTDP_HD inline double row_step(double square, double least) {
+    if (!(square <= kDeviceLargestSquare)) return 0;  // NaN too
+    if (square < kDeviceLeastSquare || least == 0) return 1;
+    return least / power_of_two_below(sqrt(square));
+}
+
+// Computes for a record the sum over layers of Q times the sum over outputs of (v scale)^2.
+TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k, double scale) {
+    double sum = 0;
+    const double* v = c.weights + k;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
+        double part = 0;
+        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, v += c.rows) {
+            const double x = *v * scale;
+            part += x * x;
+        }
+        sum += part * c.layers[l].squares[k];
+    }
+    return sum;
+}
+
+// Turns the errors of record first + k into its weights, which are integers unless the layer is formed.
+template <class T>
+TIGHTDP_HD inline void clip_record(const DeviceClipRecords& c, std::int64_t k) {
+    double top = !c.taken || c.taken[c.first + k] ? 0.0 : 2 * kDeviceFinite;
+    double* v = c.weights + k;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
+        const DeviceLayer& layer = c.layers[l];
+        const T* const errors = static_cast<const T*>(layer.errors) + (c.first + k) * layer.outputs;
+        const double step = layer.steps[k], units = step > 0 && layer.squares[k] > 0 ? c.inverse_grid / step : 0.0;
+        if (!(step > 0)) top = 2 * kDeviceFinite;
+        for (std::int64_t o = 0; o < layer.outputs; ++o, v += c.rows) {
+            *v = static_cast<double>(errors[o]) * units;
+            const double size = fabs(*v), kept = size <= kDeviceFinite ? size : 2 * kDeviceFinite;  // NaN too
+            top = kept > top ? kept : top;
+        }
+    }
+    // The host has not checked bounds in device memory. A record with a bound out of range gets the nearest one.
+    const double own = c.bounds ? c.bounds[c.first + k] : c.bound, bound = own >= 0 ? fmin(own, c.bound) : 0.0;
+    const double scale = top <= kDeviceFinite ? 1.0 / power_of_two_below(top > 0x1p-1000 ? top : 0x1p-1000) : 0.0;
+    const double square = sum_squares(c, k, scale);
+    double margin = 0;
+    for (std::int64_t l = 0; l < c.layer_count; ++l)
+        margin += (c.layers[l].formed() ? 0.0 : static_cast<double>(c.layers[l].outputs)) * c.layers[l].squares[k];
+    const double reach = 1 - (kDeviceSlack + 2 * c.slack), goal = bound * reach - 0.5 * sqrt(margin);
+    double factor = goal / sqrt(square);
+    const double whole = 1.0 / scale;
+    factor = factor < whole ? factor : whole;
+    factor = square > 0 && goal > 0 ? factor : 0.0;
+    v = c.weights + k;
+    for (std::int64_t l = 0; l < c.layer_count; ++l)
+        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, v += c.rows) {
+            const double w = scale > 0 ? *v * scale * factor : 0.0;
+            *v = c.layers[l].formed() ? w : nearest_integer(w);
+        }
+    // The guarantee rests on this comparison alone.
+    if (sum_squares(c, k, 1.0) <= bound * bound * (1 - c.slack)) return;
+    v = c.weights + k;
+    for (std::int64_t l = 0; l < c.layer_count; ++l)
+        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, v += c.rows) *v = 0;
+}
+
+// Returns the number of outputs of all layers.
+inline std::int64_t outputs_of(const ProductSum& r) {
+    std::int64_t outputs = 0;
+    for (const DenseLayer& layer : r.layers) outputs += layer.outputs;
+    return outputs;
+}
+
+// Returns the norm that the integers of a layer's rows have at least, or 0 if its rows are not rounded.
+inline double least_norm(const DeviceLayer& layer) {
+    return layer.formed() ? 0.0 : 0x1p14;
+}
+
+// Returns the arguments of clip_record for `rows` records, whose comparison has the slack of the CPU's.
+inline DeviceClipRecords clip_records(const ProductSum& r, const DeviceLayer* layers, std::int64_t first,
+                                      std::int64_t rows, double* weights) {
+    const auto count = static_cast<std::int64_t>(r.layers.size());
+    const double slack = (static_cast<double>(outputs_of(r)) + static_cast<double>(count) + 16) * 0x1p-52;
+    return {layers, count, first, rows, r.bound, r.bounds, r.inverse_grid, slack, r.taken, weights};
+}
+
+// Returns the number of records whose packed operands and weights take about `bytes`, but at least 64.
+inline std::int64_t records_of_product_sum(const ProductSum& r, std::int64_t bytes) {
+    std::int64_t widest = 1;
+    for (const DenseLayer& layer : r.layers) widest = std::max(widest, 3 * layer.outputs + 2 * layer.columns);
+    const std::int64_t each = widest + 8 * outputs_of(r);
+    return std::max<std::int64_t>(bytes / each / 64 * 64, 64);
+}
+
+}  // namespace tightdp::cuda
