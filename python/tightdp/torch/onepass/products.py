@@ -16,6 +16,7 @@ from ..gradient_sums.base_sums import IntegerSums, make_integer_sums
 from ..gradient_sums.sum_noise import release_with_products
 from ..plan.plan import Plan
 from .clipping import OnePassSums
+from .device_totals import DeviceTotals, can_add_on_device
 from .factors import Factors, OuterProducts, SummedProducts
 from .position_products import PositionProducts, clip_positions, is_sum_cheaper
 
@@ -55,17 +56,20 @@ class ProductSums(IntegerSums, OnePassSums):
     formed, and is treated as its product with 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
-    released, the totals are never in memory.
+    released, the totals are never in memory. If the model is on a CUDA device, the device clips and adds the gradients
+    of a physical batch in which no gradient is a sum of products. Its totals are moved to the host before the release.
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         super().__init__(plan, parameters)
         self._totals = []
         self._last: _LastRecords | None = None
+        self._device_totals = DeviceTotals()
 
     def clear_totals(self) -> None:
         super().clear_totals()
         self._last = None
+        self._device_totals.clear()
 
     def convert_to_floats(self) -> list[Any]:
         self._add_last_records()
@@ -92,12 +96,13 @@ class ProductSums(IntegerSums, OnePassSums):
         )  # fmt: skip
 
     def _add_last_records(self) -> None:
-        """Makes the totals if they do not exist yet, and adds the last records to them."""
+        """Makes the totals if they do not exist yet, and adds the last records and a device's totals to them."""
         if not self._totals:
             self._flat, self._totals = make_integer_sums(self._parameters)
         last, self._last = self._last, None
         if last is not None:
             self._add_layers(last.layers, [self._totals[i] for i in last.numbers], last.taken)
+        self._device_totals.move_to(self._totals)
 
     def add(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
@@ -139,7 +144,11 @@ class ProductSums(IntegerSums, OnePassSums):
         The ``last`` records are kept for the release, unless some gradients are sums of products, or have only the rows
         of words that occur.
         """
-        if last and factors and not any(_is_sparse(each) or _is_sum(each) for each in factors.values()):
+        dense_only = bool(factors) and not any(_is_sparse(each) or _is_sum(each) for each in factors.values())
+        if dense_only and can_add_on_device(self._parameters.values()):
+            self._device_totals.add(_find_tensors(factors), self._plan.max_norm[0], self._plan.grid_step, taken)
+            return
+        if last and dense_only:
             layers = _find_layers(factors)
             if self._totals or len(layers[0][0]) <= MOST_RECORDS_WITHOUT_TOTALS:
                 self._last = _LastRecords(list(factors), layers, taken)
@@ -259,22 +268,26 @@ _BY_RECORD = {"values", "left", "right", "input", "g"}
 
 
 def _find_layers(factors: dict[int, Factors]) -> Layers:
-    """Returns inputs and errors for each parameter, all in one floating-point type."""
-    layers = [_find_operands(each) for each in factors.values()]
-    if len({operand.dtype for layer in layers for operand in layer}) > 1:
-        layers = [(inputs.astype(np.float64), errors.astype(np.float64)) for inputs, errors in layers]
-    return layers
+    """Returns inputs and errors for each parameter, all in one floating-point type and in host memory."""
+    return [(inputs.cpu().numpy(), errors.cpu().numpy()) for inputs, errors in _find_tensors(factors).values()]
 
 
-def _find_operands(factors: Factors) -> tuple[dense.Array, dense.Array]:
-    """Returns inputs and errors, the vectors whose products are the gradients."""
+def _find_tensors(factors: dict[int, Factors]) -> dict[int, tuple[Any, Any]]:
+    """Returns inputs and errors for each parameter, all in one floating-point type, where the factors are."""
+    layers = {i: _find_operands(each) for i, each in factors.items()}
+    kinds = {operand.dtype for layer in layers.values() for operand in layer}
+    dtype = torch.float32 if kinds <= {torch.float32} else torch.float64
+    return {i: (x.to(dtype).contiguous(), r.to(dtype).contiguous()) for i, (x, r) in layers.items()}
+
+
+def _find_operands(factors: Factors) -> tuple[Any, Any]:
+    """Returns inputs and errors, the vectors whose products are the gradients, in float32 or float64."""
     if isinstance(factors, OuterProducts) and _is_product(factors):
-        return _to_numpy(factors.right[:, 0]), _to_numpy(factors.left[:, 0])
+        return _widen_rows(factors.right[:, 0]), _widen_rows(factors.left[:, 0])
     rows = factors.gradient_rows()
-    inputs = _to_numpy(rows.reshape(len(rows), -1))
-    return inputs, np.ones((len(inputs), 1), inputs.dtype)
+    inputs = _widen_rows(rows.reshape(len(rows), -1))
+    return inputs, inputs.new_ones(len(inputs), 1)
 
 
-def _to_numpy(x: Any) -> dense.Array:
-    found: dense.Array = x.detach().to("cpu", torch.promote_types(x.dtype, torch.float32)).contiguous().numpy()
-    return found
+def _widen_rows(x: Any) -> Any:
+    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
