@@ -116,7 +116,7 @@ def test_lines_of_sources_fit():
 
 
 def test_the_older_library_has_every_range_algorithm():
-    """emscripten's C++ library lacks the algorithms and views of ranges, and a page without its calculator looks whole."""
+    """emscripten's C++ library lacks the algorithms of ranges, and a page without its calculator looks whole."""
     used = {
         name
         for folder in ("src", "include", "capi")
