@@ -3,7 +3,6 @@
 // See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <stdexcept>
 
 #include "law.hpp"
@@ -170,9 +169,9 @@ LawPtr replace_one(const LawPtr& base, double q) {
         law->mass_rel += half.t.rel;
         law->density = std::make_shared<Joined>(sampled->density, sampled->density);
     }
-    for (const Atom& a : std::views::reverse(right))
-        law->atoms.push_back(
-            {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + a.loss) + base->loss_slack * (1 + base->loss_slack)});
+    for (auto a = right.rbegin(); a != right.rend(); ++a)
+        law->atoms.push_back({-a->loss, a->log_mass - a->loss,
+                              a->rel + 4 * u * (1 + a->loss) + base->loss_slack * (1 + base->loss_slack)});
     const double middle = even + (1 - q) * distance;
     const double error = law->mass_rel + (64 + 4.0 * base->atoms.size()) * u + 2 * base->loss_slack;
     if (middle > 0) law->atoms.push_back({0, std::log(middle), error + 8 * u * std::abs(std::log(middle))});

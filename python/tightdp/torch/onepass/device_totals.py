@@ -24,11 +24,11 @@ class DeviceTotals:
     def __init__(self) -> None:
         self._totals: dict[int, Tensor] = {}
 
-    def clear(self) -> None:
+    def clear_totals(self) -> None:
         """Forgets the sums."""
         self._totals.clear()
 
-    def add(self, layers: dict[int, tuple[Tensor, Tensor]], max_norm: float, grid: float, taken: Any) -> None:
+    def add_records(self, layers: dict[int, tuple[Tensor, Tensor]], max_norm: float, grid: float, taken: Any) -> None:
         """Clips the gradients of records and adds them, without waiting for the device.
 
         ``layers`` has the inputs and the errors by each parameter, whose products are the records' gradients.

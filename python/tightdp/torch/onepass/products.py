@@ -69,7 +69,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def clear_totals(self) -> None:
         super().clear_totals()
         self._last = None
-        self._device_totals.clear()
+        self._device_totals.clear_totals()
 
     def convert_to_floats(self) -> list[Any]:
         self._add_last_records()
@@ -146,7 +146,7 @@ class ProductSums(IntegerSums, OnePassSums):
         """
         dense_only = bool(factors) and not any(_is_sparse(each) or _is_sum(each) for each in factors.values())
         if dense_only and can_add_on_device(self._parameters.values()):
-            self._device_totals.add(_find_tensors(factors), self._plan.max_norm[0], self._plan.grid_step, taken)
+            self._device_totals.add_records(_find_tensors(factors), self._plan.max_norm[0], self._plan.grid_step, taken)
             return
         if last and dense_only:
             layers = _find_layers(factors)
