@@ -10,8 +10,9 @@
 #include "on_host.hpp"
 // The next includes follow on_host.hpp, which defines the names of a device.
 #include "clipping/device/exact_kernels.cuh"
-#include "clipping/device/one_read.cuh"
+#include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
+#include "clipping/device/two_reads.cuh"
 #include "dense/device/clip_kernels.cuh"
 #include "dense/device/product_kernels.cuh"
 #include "runtime/warp_team.cuh"
@@ -29,35 +30,35 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     std::vector<DeviceSegment> table;
     const DeviceClip clip = device_clip(r, table, kWarp);
     const bool dense = table.size() == 1 && table[0].stride == clip.columns * static_cast<std::int64_t>(sizeof(T));
-    const Machine machine{device.processors, device.shared / 2 - 2048, device.shared - 1024, true, 0};
-    const Shape shape = choose_shape(
-        clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; }, device.slice_threads);
+    const Machine machine{device.processors, device.shared / 2 - 2048};
+    const HeldShape s =
+        choose_held_shape(clip, dense, sizeof(T), machine, [&](const HeldShape&) { return device.resident; });
     constexpr double kPoison = __builtin_nan("");
     std::vector<double> partial;
     std::string chosen;
-    if (shape.way == Way::held) {
-        const HeldShape& s = shape.held;
+    if (s.blocks > 0) {
         partial.assign(static_cast<std::size_t>(s.blocks * clip.columns), kPoison);
         on_host::Launch(static_cast<unsigned>(s.blocks), HeldShape::kThreads, s.bytes(), [&] {
             held_kernel<T>(clip, s, partial.data());
         }).run();
         chosen = "held: " + std::to_string(s.blocks) + " blocks of " + std::to_string(s.rows) + " rows, " +
-                 std::to_string(s.groups) + " groups, " + std::to_string(s.pieces) + " pieces" +
-                 (s.dense ? ", dense" : "");
-    } else if (shape.way == Way::sliced) {
-        const SliceShape& s = shape.sliced;
-        partial.assign(static_cast<std::size_t>(s.teams * clip.columns), kPoison);
-        // The initial value is not NaN, since for a NaN the norm would be computed again.
-        std::vector<double> exchange(static_cast<std::size_t>(s.exchange()), 1e-20);
-        std::vector<unsigned long long> arrived(static_cast<std::size_t>(s.counters()), 0);
-        on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
-            sliced_kernel<T>(clip, s, exchange.data(), arrived.data(), partial.data());
-        }).run();
-        chosen = "sliced: " + std::to_string(s.teams) + " teams of " + std::to_string(s.blocks) + " blocks, " +
-                 std::to_string(s.rows) + " rows of " + std::to_string(s.slice) + " columns, " +
-                 std::to_string(s.pieces) + " pieces";
+                 std::to_string(s.groups) + " groups" + (s.dense ? ", dense" : "");
     } else {
-        throw std::invalid_argument("a device of this size takes the plain way");
+        const std::int64_t pieces = ceiling(clip.columns, kDevicePiece), warps = kSumThreads / kWarp;
+        const RowShare share(clip.columns, clip.rows, machine.busy());
+        const std::int64_t chunks = share.chunks(clip.rows);
+        // The initial value is not NaN, since for a NaN the norm would be computed again.
+        std::vector<double> squares(static_cast<std::size_t>(clip.rows * pieces), 1e-20),
+            factors(static_cast<std::size_t>(clip.rows), kPoison);
+        partial.assign(static_cast<std::size_t>(chunks * clip.columns), kPoison);
+        const auto launch = [](std::int64_t blocks, const std::function<void()>& kernel) {
+            on_host::Launch(static_cast<unsigned>(blocks), kSumThreads, 0, kernel).run();
+        };
+        launch(std::min(device.resident * device.processors, ceiling(clip.rows * pieces, warps)),
+               [&] { squares_kernel<T>(clip, pieces, squares.data()); });
+        launch(ceiling(clip.rows, warps), [&] { factors_kernel<T>(clip, pieces, squares.data(), factors.data()); });
+        launch(share.blocks(clip.rows), [&] { sums_kernel<T>(clip, share, factors.data(), partial.data()); });
+        chosen = "twice: " + std::to_string(chunks) + " chunks, " + std::to_string(pieces) + " pieces";
     }
     std::vector<double> sums(static_cast<std::size_t>(clip.columns), kPoison);
     const auto parts = static_cast<std::int64_t>(partial.size() / sums.size());
@@ -71,29 +72,27 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
-// Does the work of clipping/exact_sum.cu on a device of `blocks` blocks, in groups of `group` rows.
+// Does the work of clipping/exact_sum.cu on a device of `blocks` blocks.
 template <class T>
-void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group) {
+void emulate_exact(const ClipRequest& r, std::int64_t blocks) {
     std::vector<DeviceSegment> table;
     DeviceClip clip = device_clip(r, table, kSquareLanes);
     const DeviceExact exact = device_exact(r, clip);
-    std::vector<double> squares(static_cast<std::size_t>(group * exact.tiles)),
-        factors(static_cast<std::size_t>(group));
+    std::vector<double> squares(static_cast<std::size_t>(clip.rows * exact.tiles)),
+        factors(static_cast<std::size_t>(clip.rows));
     std::vector<unsigned long long> sums(static_cast<std::size_t>(clip.columns));
     const auto launch = [](std::int64_t count, const std::function<void()>& kernel) {
-        on_host::Launch(static_cast<unsigned>(count), kExactThreads, 0, kernel).run();
+        on_host::Launch(static_cast<unsigned>(count), kSumThreads, 0, kernel).run();
     };
-    for (std::int64_t begin = 0; begin < clip.rows; begin += group) {
-        const std::int64_t count = std::min(group, clip.rows - begin);
-        launch(blocks, [&] { exact_squares_kernel<T>(clip, exact.tiles, begin, count, squares.data()); });
-        launch(ceiling(count, kExactThreads),
-               [&] { exact_factors_kernel<T>(clip, exact, begin, count, squares.data(), factors.data()); });
-        const ExactShare share(clip.columns, count, blocks);
-        launch(share.blocks(count),
-               [&] { exact_sums_kernel<T>(clip, share, begin, count, factors.data(), sums.data()); });
+    if (clip.rows > 0) {
+        launch(blocks, [&] { exact_squares_kernel<T>(clip, exact.tiles, squares.data()); });
+        launch(ceiling(clip.rows, kSumThreads),
+               [&] { exact_factors_kernel<T>(clip, exact, squares.data(), factors.data()); });
+        const RowShare share(clip.columns, clip.rows, blocks);
+        launch(share.blocks(clip.rows), [&] { exact_sums_kernel<T>(clip, share, factors.data(), sums.data()); });
     }
     const ExactFinish f = exact_finish(r, sums.data());
-    launch(ceiling(clip.columns, kExactThreads), [&] { exact_finish_kernel(clip, f); });
+    launch(ceiling(clip.columns, kSumThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
 template <int digits, class Operand>
@@ -184,8 +183,8 @@ void emulate_product_sum(const ProductSum& request, bool full, std::int64_t proc
     full ? emulate_sum<double>(request, processors, chunk) : emulate_sum<float>(request, processors, chunk);
 }
 
-void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group) {
-    with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks, group); });
+void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks) {
+    with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks); });
 }
 
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device) {

@@ -1,5 +1,5 @@
-// Runs the kernels of clipping/device (one_read.cuh, exact_kernels.cuh), the kernels of dense/device and the stages of
-// contour/batch on the host, for each block and each thread.
+// Runs the kernels of clipping/device (held_rows.cuh, two_reads.cuh, exact_kernels.cuh), the kernels of dense/device
+// and the stages of contour/batch on the host, for each block and each thread.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,14 @@ namespace tightdp {
 // and the number of blocks that a multiprocessor takes at once.
 struct SmallDevice {
     std::int64_t processors, shared, resident;
-    int slice_threads;
 };
 
 // Computes tightdp::clipped_sum in the way that a device of this size would choose. Returns this way and its shape.
-// Throws std::logic_error if threads write beyond shared memory or wait for ever. Throws std::invalid_argument if the
-// device would choose the third way, which emulate_clipped_sum runs.
+// Throws std::logic_error if threads write beyond shared memory or wait for ever.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum in groups of `group` rows. `blocks` blocks or more run at a time.
-void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
+// Computes the exact form of tightdp::clipped_sum. `blocks` blocks or more run at a time.
+void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
 // Computes tightdp::add_integer_product as a device of so many multiprocessors would, with packed operands of at most
 // `packed_bytes` if possible. `three` says whether three stages fit in shared memory, or two. Returns the shares of the

@@ -198,10 +198,6 @@ inline void __syncthreads() {
 inline void __syncwarp() {
     on_host::here().wait(on_host::here().warp());
 }
-inline void __threadfence() {}
-inline void idle() {
-    on_host::here().yield();
-}
 
 inline double __shfl_xor_sync(unsigned, double x, int distance) {
     on_host::Launch& l = on_host::here();
@@ -224,12 +220,6 @@ inline unsigned __ballot_sync(unsigned, bool yes) {
 inline void atomicAdd(unsigned long long* p, unsigned long long x) {
     *p += x;
     on_host::here().moved();
-}
-inline unsigned long long arrivals(const unsigned long long* counter) {
-    return *counter;
-}
-inline double from_other_block(const double* p) {
-    return *p;
 }
 
 // Fails if a sum does not fit in 32 bits.

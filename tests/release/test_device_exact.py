@@ -18,7 +18,7 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def both(rows, *, max_norm=1.0, normalize=False, weights=None, center=None, inverse=None, sigma=0.0, stream=None,
-         grid=2.0**-23, out=torch.int64, start=None, indices=None, blocks=3, group=50):  # fmt: skip
+         grid=2.0**-23, out=torch.int64, start=None, indices=None, blocks=3):  # fmt: skip
     """(sums, norms) of the device's kernels and of the CPU's."""
     rows = rows if isinstance(rows, list) else [rows]
     starts = np.cumsum([0, *(x.shape[1:].numel() for x in rows)]).tolist()
@@ -30,7 +30,7 @@ def both(rows, *, max_norm=1.0, normalize=False, weights=None, center=None, inve
         options = (max_norm, normalize, 0.01, weights, center, inverse, sigma, stream, start is not None, norms)
         common = (rows, outs, *options, grid, out == torch.int64, placed)
         if device:
-            _testing.emulate_exact_kernels(*common, blocks, group)
+            _testing.emulate_exact_kernels(*common, blocks)
         else:
             _core.clipped_sum(*common)
         found.append((torch.cat([x.reshape(-1) for x in outs]).numpy(), norms))
@@ -108,15 +108,15 @@ def test_integers_accumulate_and_wrap():
 
 @settings(max_examples=12, deadline=None)
 @given(
-    rows=st.integers(0, 90), columns=st.integers(1, 1100), blocks=st.integers(1, 6), group=st.integers(1, 100),
+    rows=st.integers(0, 90), columns=st.integers(1, 1100), blocks=st.integers(1, 6),
     data=st.data(),
 )  # fmt: skip
-def test_how_the_work_is_shared_changes_nothing(rows, columns, blocks, group, data):
+def test_how_the_work_is_shared_changes_nothing(rows, columns, blocks, data):
     """Nor do the other rows: an example adds what it adds alone."""
     values = normals(max(rows, 1), columns)[:rows]
-    sums, _ = agree(both(values, blocks=blocks, group=group))
+    sums, _ = agree(both(values, blocks=blocks))
     if rows:
         left = data.draw(st.integers(0, rows - 1))
-        others, _ = agree(both(torch.cat([values[:left], values[left + 1 :]]), blocks=blocks, group=group))
+        others, _ = agree(both(torch.cat([values[:left], values[left + 1 :]]), blocks=blocks))
         alone, _ = agree(both(values[left : left + 1]))
         np.testing.assert_array_equal(sums, others + alone)

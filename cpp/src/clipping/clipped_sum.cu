@@ -1,78 +1,33 @@
-// Computes clipped sums on a device in one of three ways. If rows are short, a thread block holds some rows in shared
-// memory between the computation of their norms and of their sums. If rows are longer, a team of blocks holds them, and
-// each block holds its own columns. Both ways read a row from memory once (device/one_read.cuh). The third way is for
-// rows that are too long for the shared memory of all multiprocessors, or for too few data. It reads groups of rows
-// twice. A group fits in half the second-level cache if possible, so that its second reading is from there. The
-// formulas are in device/clip.hpp, and the choice of the way is in device/shape.hpp.
+// Computes clipped sums on a device in one of two ways. If rows are short, a thread block holds some of them in shared
+// memory between the computation of their norms and of their sums (device/held_rows.cuh). Other rows are read from
+// memory twice (device/two_reads.cuh). The formulas are in device/clip.hpp, and the choice of the way is in
+// device/shape.hpp.
 #include <algorithm>
 #include <vector>
 
 #include "clipped_sum.cuda.hpp"
-#include "clipping/device/one_read.cuh"
+#include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
 #include "clipping/device/request.hpp"
 #include "clipping/device/segment_table.cuh"
+#include "clipping/device/two_reads.cuh"
 #include "runtime/cuda_scratch.hpp"
 
 namespace tightdp::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kBlockWarps = kThreads / 32;
 constexpr int kAddThreads = 1024;
 
-Machine machine_here(std::int64_t& cache) {
-    cache = attribute(cudaDevAttrL2CacheSize);
+Machine machine_here() {
     const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     // Subtracts the kilobyte that is reserved for each block, and a little for the runtime.
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
-    const bool grid = attribute(cudaDevAttrCooperativeLaunch) != 0;
-    return {attribute(cudaDevAttrMultiProcessorCount), half, alone - 1024, grid};
-}
-
-// Computes squares[row - begin][piece], the sums of squares of the pieces of the rows [begin, begin + count). Each
-// piece is computed by one warp.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    squares_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count, std::int64_t pieces, double* squares) {
-    const WarpTeam team;
-    const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kBlockWarps;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlockWarps + threadIdx.x / 32; i < count * pieces;
-         i += warps) {
-        const double square = piece_squares<T>(clip, team, begin + i / pieces, i % pieces * kDevicePiece);
-        if (team.lane() == 0) squares[i] = square;
-    }
-}
-
-template <class T>
-__global__ void factors_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count, std::int64_t pieces,
-                               const double* squares, double* factors) {
-    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= count) return;
-    double square = 0;
-    for (std::int64_t p = 0; p < pieces; ++p) square += squares[i * pieces + p];
-    factors[i] = row_factor<T>(clip, begin + i, square);
-}
-
-// Adds the clipped rows of the group to sums[column]. Each column is added by one thread.
-template <class T>
-__global__ void __launch_bounds__(kThreads) sums_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count,
-                                                        const double* factors, double* sums, bool fresh) {
-    const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-    if (c >= clip.columns) return;
-    const DeviceSegment& segment = segment_of(clip, c);
-    double sum = fresh ? 0 : sums[c];
-#pragma unroll 4
-    for (std::int64_t r = 0; r < count; ++r) {
-        const double x = wide(row_of<T>(segment, begin + r)[c - segment.first]);
-        if (factors[r] > 0) sum += product(clip, transformed(clip, x, c), factors[r]);
-    }
-    sums[c] = sum;
+    return {attribute(cudaDevAttrMultiProcessorCount), half};
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) finish_kernel(DeviceClip clip, DeviceFinish finish) {
-    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+__global__ void __launch_bounds__(kSumThreads) finish_kernel(DeviceClip clip, DeviceFinish finish) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
     const std::int64_t tile = i / random::kLanes;
     if (tile * random::kTileValues < finish.columns)
         finish_lane<Real>(clip, finish, tile, static_cast<int>(i % random::kLanes));
@@ -80,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(DeviceClip clip, Devic
 
 class Launch {
   public:
-    Launch(const ClipRequest& r, cudaStream_t stream) : r_(r), stream_(stream), machine_(machine_here(cache_)) {
+    Launch(const ClipRequest& r, cudaStream_t stream) : r_(r), stream_(stream), machine_(machine_here()) {
         clip_ = device_clip(r, table_, kWarp);
     }
 
@@ -90,7 +45,7 @@ class Launch {
         const bool dense =
             table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<std::int64_t>(sizeof(T));
         clip_.segments = table.at();
-        const Shape shape = choose_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
+        const HeldShape held = choose_held_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
             int resident = 0;
             allow(held_kernel<T>, s.bytes());
             check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, held_kernel<T>, HeldShape::kThreads,
@@ -98,9 +53,9 @@ class Launch {
                   "occupancy");
             return resident;
         });
-        if (shape.way == Way::held) return held_rows<T>(shape.held);
-        if (shape.way == Way::sliced && sliced_rows<T>(shape.sliced)) return;
-        grouped_rows<T>();
+        if (clip_.rows == 0) return finish(nullptr);
+        if (held.blocks > 0) return add_held_rows<T>(held);
+        read_rows_twice<T>();
     }
 
   private:
@@ -111,7 +66,7 @@ class Launch {
     }
 
     template <class T>
-    void held_rows(const HeldShape& s) {
+    void add_held_rows(const HeldShape& s) {
         const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
         held_kernel<T>
             <<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.bytes()), stream_>>>(
@@ -120,32 +75,27 @@ class Launch {
         finish_partial(partial, s.blocks);
     }
 
-    // Returns false, with nothing queued, if the device cannot hold all blocks at once. This may happen if the device
-    // is shared with others.
     template <class T>
-    bool sliced_rows(const SliceShape& s) {
-        allow(sliced_kernel<T>, s.bytes());
-        const Scratch exchange(static_cast<std::size_t>(s.exchange()) * 8, stream_);
-        const Scratch arrived(static_cast<std::size_t>(s.counters()) * 8, stream_);
-        const Scratch partial(static_cast<std::size_t>(s.teams * clip_.columns) * 8, stream_);
-        check(cudaMemsetAsync(arrived.as<void>(), 0, static_cast<std::size_t>(s.counters()) * 8, stream_), "counters");
-        double *squares = exchange.as<double>(), *sums = partial.as<double>();
-        auto* counters = arrived.as<unsigned long long>();
-        SliceShape shape = s;
-        void* arguments[] = {&clip_, &shape, &squares, &counters, &sums};
-        const cudaError_t status = cudaLaunchCooperativeKernel(
-            reinterpret_cast<const void*>(sliced_kernel<T>), dim3(static_cast<unsigned>(s.teams * s.blocks)),
-            dim3(static_cast<unsigned>(s.threads)), arguments, static_cast<std::size_t>(s.bytes()), stream_);
-        if (status == cudaErrorCooperativeLaunchTooLarge) {
-            cudaGetLastError();
-            return false;
-        }
-        check(status, "the launch of the clipped sum");
-        finish_partial(partial, s.teams);
-        return true;
+    void read_rows_twice() {
+        const std::int64_t pieces = ceiling(clip_.columns, kDevicePiece), warps = kSumThreads / kWarp;
+        const Scratch squares(static_cast<std::size_t>(clip_.rows * pieces) * 8, stream_);
+        const Scratch factors(static_cast<std::size_t>(clip_.rows) * 8, stream_);
+        const std::int64_t squaring = std::min(machine_.busy(), ceiling(clip_.rows * pieces, warps));
+        squares_kernel<T>
+            <<<static_cast<unsigned>(squaring), kSumThreads, 0, stream_>>>(clip_, pieces, squares.as<double>());
+        factors_kernel<T><<<static_cast<unsigned>(ceiling(clip_.rows, warps)), kSumThreads, 0, stream_>>>(
+            clip_, pieces, squares.as<double>(), factors.as<double>());
+        const RowShare share(clip_.columns, clip_.rows, machine_.busy());
+        const std::int64_t chunks = share.chunks(clip_.rows);
+        const Scratch partial(static_cast<std::size_t>(chunks * clip_.columns) * 8, stream_);
+        sums_kernel<T><<<static_cast<unsigned>(share.blocks(clip_.rows)), kSumThreads, 0, stream_>>>(
+            clip_, share, factors.as<double>(), partial.as<double>());
+        check(cudaGetLastError(), "the launch of the clipped sum");
+        finish_partial(partial, chunks);
     }
 
     void finish_partial(const Scratch& partial, std::int64_t parts) {
+        if (parts == 1) return finish(partial.as<double>());
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
         const auto blocks = static_cast<unsigned>(ceiling(clip_.columns, kWarp));
         add_partial_kernel<<<blocks, kAddThreads, 8 * kAddThreads, stream_>>>(partial.as<double>(), parts,
@@ -154,46 +104,19 @@ class Launch {
         finish(sums.as<double>());
     }
 
-    template <class T>
-    void grouped_rows() {
-        const std::int64_t pieces = ceiling(clip_.columns, kDevicePiece);
-        const std::int64_t fitting =
-            cache_ / 2 / std::max<std::int64_t>(1, clip_.columns * static_cast<std::int64_t>(sizeof(T)));
-        // Rows that are too long for the cache are read twice from memory. With groups of 64 rows, reading and writing
-        // the sums takes little time.
-        const std::int64_t group = std::max<std::int64_t>(fitting, 64);
-        const Scratch squares(static_cast<std::size_t>(group * pieces) * 8, stream_);
-        const Scratch factors(static_cast<std::size_t>(group) * 8, stream_);
-        const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
-        for (std::int64_t begin = 0; begin < clip_.rows; begin += group) {
-            const std::int64_t count = std::min(group, clip_.rows - begin);
-            const std::int64_t warps =
-                std::min<std::int64_t>(ceiling(count * pieces, kBlockWarps), 16 * machine_.processors);
-            squares_kernel<T><<<static_cast<unsigned>(warps), kThreads, 0, stream_>>>(clip_, begin, count, pieces,
-                                                                                      squares.as<double>());
-            factors_kernel<T><<<static_cast<unsigned>(ceiling(count, 128)), 128, 0, stream_>>>(
-                clip_, begin, count, pieces, squares.as<double>(), factors.as<double>());
-            sums_kernel<T><<<static_cast<unsigned>(ceiling(clip_.columns, kThreads)), kThreads, 0, stream_>>>(
-                clip_, begin, count, factors.as<double>(), sums.as<double>(), begin == 0);
-            check(cudaGetLastError(), "the launch of the clipped sum");
-        }
-        finish(clip_.rows > 0 ? sums.as<double>() : nullptr);
-    }
-
     void finish(const double* sums) {
         const DeviceFinish f = device_finish(r_, clip_, sums);
         const std::int64_t threads = ceiling(clip_.columns, random::kTileValues) * random::kLanes;
-        const auto blocks = static_cast<unsigned>(ceiling(threads, kThreads));
+        const auto blocks = static_cast<unsigned>(ceiling(threads, kSumThreads));
         if (r_.out_double)
-            finish_kernel<double><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+            finish_kernel<double><<<blocks, kSumThreads, 0, stream_>>>(clip_, f);
         else
-            finish_kernel<float><<<blocks, kThreads, 0, stream_>>>(clip_, f);
+            finish_kernel<float><<<blocks, kSumThreads, 0, stream_>>>(clip_, f);
         check(cudaGetLastError(), "the launch of the noise");
     }
 
     const ClipRequest& r_;
     cudaStream_t stream_;
-    std::int64_t cache_ = 0;
     const Machine machine_;
     std::vector<DeviceSegment> table_;
     DeviceClip clip_{};

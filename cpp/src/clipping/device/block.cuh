@@ -24,12 +24,6 @@ __device__ inline void wait_batches() {
     __pipeline_wait_prior(open);
 }
 
-__device__ inline unsigned long long arrivals(const unsigned long long* counter) {
-    return *static_cast<const volatile unsigned long long*>(counter);
-}
-__device__ inline double from_other_block(const double* p) { return __ldcg(p); }
-__device__ inline void idle() {}
-
 }  // namespace tightdp::cuda
 
 #endif

@@ -1,0 +1,124 @@
+// The kernel that reads short rows from memory once: a block holds some rows in shared memory between the computation
+// of their norms and of their sums. The formulas are in clip.hpp, and the shape in shape.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include "block.cuh"
+#include "runtime/warp_team.cuh"
+#include "shape.hpp"
+
+namespace tightdp::cuda {
+
+using namespace clipping;
+
+__device__ inline unsigned place16(const void* p) {
+    return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
+}
+
+// Copies `count` entries in units of `bytes` bytes. Entries before the first multiple of `bytes` are copied one by one.
+// The `threads` threads of a team share the work.
+template <int bytes, class T>
+__device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
+    constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t ahead = (bytes - place16(from) % bytes) % bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t head = ahead < count ? ahead : count, units = (count - head) / per, done = head + units * per;
+    for (std::int64_t i = thread; i < units; i += threads)
+        copy_async<bytes>(to + head + i * per, from + head + i * per);
+    for (std::int64_t i = thread; i < head; i += threads) to[i] = from[i];
+    for (std::int64_t i = done + thread; i < count; i += threads) to[i] = from[i];
+}
+
+// Starts to copy a run of entries to shared memory, in the largest units that the alignment of both addresses allows.
+// The copy is complete after a wait for the thread's batch.
+template <class T>
+__device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
+    const unsigned apart = (place16(to) - place16(from)) & 15u;
+    if (apart == 0) return copy_units<16>(to, from, count, thread, threads);
+    if (apart % 8 == 0) return copy_units<8>(to, from, count, thread, threads);
+    if constexpr (sizeof(T) <= 4)
+        if (apart % 4 == 0) return copy_units<4>(to, from, count, thread, threads);
+    for (std::int64_t i = thread; i < count; i += threads) to[i] = from[i];
+}
+
+// Adds factor * entry to `sum` for every step-th row of [first, count), for one column of rows in shared memory, and
+// returns the result.
+template <class T>
+__device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0,
+                                  std::int64_t pitch, const double* factors, int first, int count, int step,
+                                  std::int64_t column) {
+    TIGHTDP_UNROLL_4
+    for (int r = first; r < count; r += step) {
+        const double x = wide(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)), factor = factors[r];
+        // A row with entries that are not finite has the factor 0, and its products would be NaN.
+        if (factor > 0) sum += product(clip, transformed(clip, x, column), factor);
+    }
+    return sum;
+}
+
+// Computes the sum of squares of each row of a group. Each row is squared by a team of lanes.
+template <class T>
+__device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const unsigned char* rows, int count,
+                                    double* squares) {
+    const LaneTeam<HeldShape::kTeam> team;
+    const int teams = static_cast<int>(blockDim.x) / HeldShape::kTeam;
+    // Every lane of a warp has to take part in each round. A team that has no row of its own repeats the last row.
+    for (int base = 0; base < count; base += teams) {
+        const int asked = base + static_cast<int>(threadIdx.x) / HeldShape::kTeam,
+                  r = asked < count ? asked : count - 1;
+        const T* const row = reinterpret_cast<const T*>(rows + r * s.pitch);
+        const double square = run_squares(clip, team, row, 0, 0, s.columns);
+        if (team.lane() == 0 && asked < count) squares[r] = square;
+    }
+}
+
+// Computes clipped sums of short rows. Rows are divided into groups of s.rows rows. Block b takes the groups b,
+// b + blocks, ..., and writes its sums to partial[b].
+template <class T>
+__global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip clip, HeldShape s, double* partial) {
+    TIGHTDP_SHARED_MEMORY(memory);
+    double* const sums = reinterpret_cast<double*>(memory);
+    double* const squares = reinterpret_cast<double*>(memory + s.squares_at());
+    double* const factors = reinterpret_cast<double*>(memory + s.factors_at());
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const std::int64_t shares = s.groups * s.columns;
+    for (std::int64_t i = thread; i < shares; i += threads) sums[i] = 0;
+    for (std::int64_t begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
+        const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
+        unsigned char* rows = memory + s.rows_at();
+        __syncthreads();  // the rows of the last group are no longer needed
+        if (s.dense) {
+            const T* const from = row_of<T>(clip.segments[0], begin);
+            rows += place16(from);
+            copy_run(reinterpret_cast<T*>(rows), from, count * s.columns, thread, threads);
+        } else {
+            for (int i = 0; i < clip.segment_count; ++i) {
+                const DeviceSegment& segment = clip.segments[i];
+                for (int r = thread / kWarp; r < count; r += threads / kWarp)
+                    copy_run(reinterpret_cast<T*>(rows + r * s.pitch) + segment.first, row_of<T>(segment, begin + r),
+                             segment.columns, thread % kWarp, kWarp);
+            }
+        }
+        close_batch();
+        wait_batches<0>();
+        __syncthreads();
+        held_squares<T>(clip, s, rows, count, squares);
+        __syncthreads();
+        if (thread < count) factors[thread] = row_factor<T>(clip, begin + thread, squares[thread]);
+        __syncthreads();
+        for (std::int64_t i = thread; i < shares; i += threads) {
+            const int group = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
+            const std::int64_t c = i - group * s.columns;
+            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<std::int64_t>(sizeof(T)), s.pitch, factors,
+                                  group, count, s.groups, c);
+        }
+    }
+    __syncthreads();
+    for (std::int64_t c = thread; c < s.columns; c += threads) {
+        double sum = sums[c];
+        for (int g = 1; g < s.groups; ++g) sum += sums[g * s.columns + c];
+        partial[blockIdx.x * s.columns + c] = sum;
+    }
+}
+
+}  // namespace tightdp::cuda
