@@ -24,6 +24,11 @@ class DeviceTotals:
     def __init__(self) -> None:
         self._totals: dict[int, Tensor] = {}
 
+    @property
+    def has_records(self) -> bool:
+        """Whether records were added since the sums were cleared or moved."""
+        return bool(self._totals)
+
     def clear_totals(self) -> None:
         """Forgets the sums."""
         self._totals.clear()

@@ -86,8 +86,11 @@ class ProductSums(IntegerSums, OnePassSums):
         are in float32 if all parameters are. The totals are zero afterwards.
         """
         if self._last is None:
+            on_device = self._device_totals.has_records
             self._add_last_records()
-            return super().release_mean_gradient(source)
+            if not on_device:
+                return super().release_mean_gradient(source)
+            self._last = _make_empty_records(self._totals)
         last, self._last = self._last, None
         single = all(p.dtype == torch.float32 for p in self._parameters.values())
         return release_with_products(
@@ -191,6 +194,12 @@ class ProductSums(IntegerSums, OnePassSums):
         numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
         if layers:
             dense.add_outer_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
+
+
+def _make_empty_records(totals: list[Any]) -> _LastRecords:
+    """Returns no records. In the pass that would add them, all totals are released."""
+    layers: Layers = [(np.empty((0, t.numel()), np.float32), np.empty((0, 1), np.float32)) for t in totals]
+    return _LastRecords(list(range(len(totals))), layers, None)
 
 
 def _is_product(factors: Factors) -> bool:
