@@ -106,7 +106,7 @@ def test_rows_that_are_read_twice(dtype, shape):
 
 @pytest.mark.parametrize(
     ("processors", "rows", "columns", "chunks"),
-    [(1, 100, 257, 8), (1, 100, 5000, 1), (3, 100, 300, 24), (3, 7, 300, 7), (2, 50, 1024, 8), (1, 33, 700, 6)],
+    [(1, 100, 257, 8), (1, 100, 5000, 1), (3, 100, 300, 20), (3, 7, 300, 7), (2, 50, 1024, 8), (1, 33, 700, 6)],
 )
 def test_chunks_of_rows(processors, rows, columns, chunks):
     """Some 16 blocks a multiprocessor share the rows and the columns, and no chunk is empty."""
