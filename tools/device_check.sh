@@ -45,7 +45,7 @@ rest=4-$(($(nproc) - 1))
 part device_tests 150 taskset -c "$rest" "$python" -m pytest -q tests/cuda
 part device_steps 100 taskset -c "$rest" "$python" bench/torch_step.py --cuda --rounds 9 \
     --ways "no privacy" "one pass" auto exact
-part device_times 150 taskset -c "$rest" "$python" bench/cuda.py --quick --untested
+part device_times 150 taskset -c "$rest" "$python" bench/device.py --quick --untested
 for step in "${steps[@]}"; do
     wait "$step" || failed+=" host_steps"
 done

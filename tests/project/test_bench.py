@@ -38,11 +38,11 @@ def test_cuda_says_what_is_missing(capsys, monkeypatch):
         pytest.skip("a CUDA device is at hand")
     import importlib.util
 
-    path = Path(__file__).resolve().parents[2] / "bench" / "cuda.py"
+    path = Path(__file__).resolve().parents[2] / "bench" / "device.py"
     spec = importlib.util.spec_from_file_location("bench_cuda", path)
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
-    monkeypatch.setattr(sys, "argv", ["cuda.py"])
+    monkeypatch.setattr(sys, "argv", ["device.py"])
     assert bench.main() == 1
     assert capsys.readouterr().out == f"no timings: CUDA: {cuda.status()}\n"
 

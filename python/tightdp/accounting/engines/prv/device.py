@@ -23,8 +23,9 @@ def build_cupy_backend(device: int) -> _Cupy:
     kernels = require_module(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise ImportError("composition on a device needs CuPy: pip install cupy-cuda13x (or -cuda12x)") from None
+    except ImportError as error:
+        hint = "composition on a device needs CuPy: pip install cupy-cuda13x (or -cuda12x)"
+        raise ImportError(f"{hint}: {error}") from error
     return _Cupy(cupy, kernels, device)
 
 

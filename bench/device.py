@@ -1,6 +1,6 @@
 """On a CUDA device, in one call: correctness on fresh inputs, then timings. Prints the device's name.
 
-    python bench/cuda.py [--settings 1000000] [--quick] [--untested] [--products]
+    python bench/device.py [--settings 1000000] [--quick] [--untested] [--products]
 
 First tests/cuda, all of it: no timings where a test fails. ``--untested`` leaves the tests out. Then clip and noise
 against a device-to-device copy of the same array, flat torch and Opacus (if installed), each timed answer checked;
