@@ -183,6 +183,15 @@ void emulate_product_sum(const ProductSum& request, bool full, std::int64_t proc
     full ? emulate_sum<double>(request, processors, chunk) : emulate_sum<float>(request, processors, chunk);
 }
 
+void emulate_release(const ClipRequest& request, const std::int64_t* sums) {
+    std::vector<DeviceSegment> table;
+    const DeviceClip clip = device_clip(request, table, kSquareLanes);
+    const ExactFinish f = exact_finish(request, reinterpret_cast<const unsigned long long*>(sums));
+    on_host::Launch(static_cast<unsigned>(ceiling(clip.columns, kSumThreads)), kSumThreads, 0, [&] {
+        exact_finish_kernel(clip, f);
+    }).run();
+}
+
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks) {
     with_dtype(request.dtype, [&]<class T> { emulate_exact<T>(request, blocks); });
 }
@@ -212,7 +221,11 @@ std::string emulate_clip_kernels(const ClipRequest&, const SmallDevice&) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 
-void emulate_exact_kernels(const ClipRequest&, std::int64_t, std::int64_t) {
+void emulate_release(const ClipRequest&, const std::int64_t*) {
+    throw std::runtime_error("kernels are emulated where the C library is GNU's");
+}
+
+void emulate_exact_kernels(const ClipRequest&, std::int64_t) {
     throw std::runtime_error("kernels are emulated where the C library is GNU's");
 }
 

@@ -27,6 +27,9 @@ std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& 
 // Computes the exact form of tightdp::clipped_sum. `blocks` blocks or more run at a time.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
+// Computes tightdp::cuda::release_sums.
+void emulate_release(const ClipRequest& request, const std::int64_t* sums);
+
 // Computes tightdp::add_integer_product as a device of so many multiprocessors would, with packed operands of at most
 // `packed_bytes` if possible. `three` says whether three stages fit in shared memory, or two. Returns the shares of the
 // blocks, for each chunk of records. Throws std::logic_error if a sum of 32 bits overflows.

@@ -27,6 +27,17 @@ def clipped_sum(
     device: int,
     stream: int,
 ) -> None: ...
+def release_sums(
+    sums: int,
+    count: int,
+    out: int,
+    full: bool,
+    scale: float,
+    deviation: float,
+    noise: RandomStream,
+    device: int,
+    stream: int,
+) -> None: ...
 def add_integer_product(
     w: int, q: int, sums: int, rows: int, outputs: int, columns: int, device: int, stream: int
 ) -> None: ...

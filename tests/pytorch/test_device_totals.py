@@ -12,7 +12,9 @@ from small import cross_entropy, mlp, private, table
 from torch import nn
 
 from tightdp.models import dense
-from tightdp.torch.onepass import products
+from tightdp.release.clipping import convert_deviation_to_grid
+from tightdp.torch.gradient_sums import exact_sums, sum_noise
+from tightdp.torch.onepass import clipping, products
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="kernels are emulated with the GNU C library")
@@ -40,7 +42,28 @@ def served(monkeypatch):
         flags = None if taken is None else taken.astype(np.uint8)
         _testing.emulate_product_sum(given, bound, inverse_grid, flags, fresh, bounds, 2, 64)
 
-    monkeypatch.setattr(products, "can_add_on_device", lambda parameters: True)
+    def release_integers_on_device(sums, dtype, deviation, *, grid, divisor, rng):
+        out = np.empty(sums.shape, dtype)
+        deviation = convert_deviation_to_grid(grid, deviation)
+        _testing.emulate_release(sums.numpy(), out, grid / divisor, deviation, rng.stream_for_device())
+        calls.append("release")
+        return torch.from_numpy(out)
+
+    def release_floats_on_device(sums, deviation, *, grid, largest, rng):
+        outs = [torch.empty(x.numel(), dtype=x.dtype) for x in sums]
+        starts = np.cumsum([0, *(x.numel() for x in sums)])[:-1].tolist()
+        noise = convert_deviation_to_grid(grid, deviation), rng.stream_for_device()
+        _testing.emulate_exact_kernels(
+            [x.reshape(1, -1) for x in sums], outs, largest, False, 0.01, None, None, None, *noise, False, np.empty(1),
+            grid, False, starts, 3,
+        )  # fmt: skip
+        calls.append("release")
+        return [out.view(x.shape) for out, x in zip(outs, sums, strict=True)]
+
+    for module in (products, exact_sums, clipping):
+        monkeypatch.setattr(module, "find_device_of_sums", lambda parameters: torch.device("cpu"))
+    monkeypatch.setattr(clipping, "release_floats_on_device", release_floats_on_device)
+    monkeypatch.setattr(sum_noise.noisy_sums, "release_integers_on_device", release_integers_on_device)
     monkeypatch.setattr(dense, "on_device", lambda x: isinstance(x, list) and isinstance(x[0], torch.Tensor))
     monkeypatch.setattr(dense, "add_outer_products_on_device", add_outer_products_on_device)
     return calls
@@ -70,7 +93,16 @@ def test_the_bits_are_those_of_the_cpu(case, cut, request):
     calls = request.getfixturevalue("served")
     found = train(MODELS[case], **CUTS[cut])
     assert all(map(torch.equal, found, expected))
-    assert bool(calls) == (case != "words")
+    assert calls.count("release") == 5 and (len(calls) > 5) == (case != "words")
+
+
+@pytest.mark.parametrize("arithmetic", ["float", "exact", "one-by-one"])
+@pytest.mark.parametrize("case", ["mlp", "half"])
+def test_other_sums_are_released_with_the_bits_of_the_cpu(arithmetic, case, request):
+    expected = train(MODELS[case], arithmetic=arithmetic)
+    calls = request.getfixturevalue("served")
+    found = train(MODELS[case], arithmetic=arithmetic)
+    assert all(map(torch.equal, found, expected)) and calls == 5 * ["release"]
 
 
 def test_sums_are_forgotten_with_those_of_the_host(served):

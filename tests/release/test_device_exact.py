@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tightdp import _core
+from tightdp.models import dense
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 
@@ -97,6 +98,40 @@ def test_noise_has_the_same_bits_as_on_the_cpu(stream, sigma, out):
     silent, _ = agree(both(rows, out=out))
     assert (sums != silent).mean() > 0.1
     agree(both(rows, sigma=sigma, stream=stream, out=out, indices=[1000, 17, 2**40]))
+
+
+STREAMS = [
+    _core.philox_stream(5, 3), _core.chacha_stream(bytes(range(32)), 2**63 + 1), _core.aes_stream(bytes(range(32)), 7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_given_integers_are_released_with_the_bits_of_the_cpu(stream, dtype):
+    """Sums of every size are released by a scale that is no power of two, and by one that is."""
+    r = np.random.default_rng(7)
+    for size, sigma, scale in ((1, 0.4, 1 / 3), (700, 2.0**20, 2.0**-30 / 63), (257, 2.0**36, 0.25)):
+        sums = r.integers(-(2**62), 2**62, size) >> r.integers(0, 62, size)
+        device, cpu = np.full((2, size), np.nan, dtype)
+        _testing.emulate_release(sums, device, scale, sigma, stream)
+        none = [(np.empty((0, size), np.float32), np.empty((0, 1), np.float32))]
+        dense.release_outer_products(
+            none, 1.0, [sums.copy()], [cpu], grid=1.0, deviation=sigma, stream=stream, first=[0], divisor=1 / scale
+        )
+        assert 1.0 / (1 / scale) == scale
+        np.testing.assert_array_equal(device, cpu)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_floats_are_released_with_the_bits_of_the_cpu(dtype):
+    """Such sums are one row, whose bound is so large that noise would be lost in larger values."""
+    rows = [normals(1, n, dtype=dtype) for n in (15, 1, 3000)]
+    rows[0][0, :4] = torch.tensor([2.0**30, -0.0, 1e-30, 2.0**-24])
+    grid = 2.0**-23
+    for spoiled in (False, True):
+        rows[2][0, 9] = torch.nan if spoiled else 1.0
+        sums, _ = agree(both(rows, max_norm=2.0**60 * grid, grid=grid, sigma=2.0**20, stream=STREAMS[0], out=dtype))
+        assert np.isfinite(sums).all()
 
 
 def test_integers_accumulate_and_wrap():

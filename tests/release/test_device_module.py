@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tightdp import cuda
+from tightdp import _core, cuda
 from tightdp._support import device_probe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +59,7 @@ CALLS = {
     "clipped_sum": (
         [(0, 4, 1, 0, 0)], 1, "float32", "float64", 1.0, False, 0.0, 0, 0, 0, 0.0, None, False, 0, 0.0, 0, 0,
     ),
+    "release_sums": (0, 1, 0, False, 1.0, 1.0, _core.philox_stream(1, 1), 0, 0),
     "add_integer_product": (0, 0, 0, 2, 3, 4, 0, 0),
     "add_products": ([(0, 0, 3, 2, 0)], 4, True, 1.0, 1.0, 0, 0, False, 0, 0),
     "epsilon_batch": (*(np.ones(1) for _ in range(4)), 1e-6, 0),

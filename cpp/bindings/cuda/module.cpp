@@ -95,6 +95,21 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
 }
 
+// Adds rounded normals to `count` integers at `sums`, and writes them times `scale` to `out`. The integer with index i
+// gets draw i of the stream.
+void release_sums(Address sums, std::int64_t count, Address out, bool full, double scale, double deviation,
+                  const SealedStream& noise, int device, Address stream) {
+    ClipRequest r;
+    r.segments.push_back({nullptr, 0, static_cast<std::size_t>(count), at<void>(out), 0});
+    r.out_double = full;
+    r.grid = scale;
+    r.deviation = deviation;
+    r.stream = &*noise;
+    py::gil_scoped_release release;
+    const OnDevice current(device);
+    tightdp::cuda::release_sums(r, at<std::int64_t>(sums), at<CUstream_st>(stream));
+}
+
 // Adds integer products to sums. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of int16, and
 // `sums` an array [outputs][columns] of int64.
 void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, std::int64_t outputs,
@@ -177,6 +192,8 @@ PYBIND11_MODULE(_cuda, m) {
     m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "normalize"_a,
           "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
           "norms"_a, "grid"_a, "device"_a, "stream"_a);
+    m.def("release_sums", &release_sums, "sums"_a, "count"_a, "out"_a, "full"_a, "scale"_a, "deviation"_a, "noise"_a,
+          "device"_a, "stream"_a);
     m.def("add_integer_product", &add_integer_product, "w"_a, "q"_a, "sums"_a, "rows"_a, "outputs"_a, "columns"_a,
           "device"_a, "stream"_a);
     m.def("add_products", &add_products, "layers"_a, "rows"_a, "full"_a, "bound"_a, "inverse_grid"_a, "taken"_a,

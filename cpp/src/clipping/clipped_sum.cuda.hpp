@@ -16,4 +16,9 @@ void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 // so are the bits of the result with noise.
 void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
+// Adds the noise of a request to integers that were added before, and writes them times request.grid, which need not be
+// a power of two. The request has no rows. `sums` has an integer for each column, in device memory. The result has the
+// bits of tightdp::SumRelease (dense/product_sum.hpp).
+void release_sums(const ClipRequest& request, const std::int64_t* sums, cudaStream_t stream);
+
 }  // namespace tightdp::cuda

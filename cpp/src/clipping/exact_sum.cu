@@ -12,6 +12,12 @@ unsigned launched(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
+// Writes the outputs from the integer sums.
+void finish(const DeviceClip& clip, const ExactFinish& f, cudaStream_t stream) {
+    exact_finish_kernel<<<launched(ceiling(clip.columns, kSumThreads)), kSumThreads, 0, stream>>>(clip, f);
+    check(cudaGetLastError(), "the launch of the noise");
+}
+
 template <class T>
 void run(const ClipRequest& r, cudaStream_t stream) {
     std::vector<DeviceSegment> entries;
@@ -36,15 +42,21 @@ void run(const ClipRequest& r, cudaStream_t stream) {
             clip, share, factors.as<double>(), sums.as<unsigned long long>());
         check(cudaGetLastError(), "the launch of the exact sum");
     }
-    exact_finish_kernel<<<launched(ceiling(clip.columns, kSumThreads)), kSumThreads, 0, stream>>>(
-        clip, exact_finish(r, sums.as<unsigned long long>()));
-    check(cudaGetLastError(), "the launch of the noise");
+    finish(clip, exact_finish(r, sums.as<unsigned long long>()), stream);
 }
 
 }  // namespace
 
 void exact_sum(const ClipRequest& request, cudaStream_t stream) {
     with_dtype(request.dtype, [&]<class T> { run<T>(request, stream); });
+}
+
+void release_sums(const ClipRequest& request, const std::int64_t* sums, cudaStream_t stream) {
+    std::vector<DeviceSegment> entries;
+    DeviceClip clip = device_clip(request, entries, kSquareLanes);
+    const SegmentTable table(entries, stream);
+    clip.segments = table.at();
+    finish(clip, exact_finish(request, reinterpret_cast<const unsigned long long*>(sums)), stream);
 }
 
 }  // namespace tightdp::cuda

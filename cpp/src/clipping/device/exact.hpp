@@ -69,7 +69,7 @@ TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x
 
 // The inputs of the last step, which writes the outputs from the integer sums. With `noisy`, it adds rounded normals
 // with a standard deviation of `sigma` grid steps. The results are written as int64, or as floats after multiplication
-// by the grid.
+// by the grid, or by the grid over a divisor.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

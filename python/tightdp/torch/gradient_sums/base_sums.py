@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from ..._support.device_probe import devices
 from ...release.noise import RandomSource
 from ..batches.batch_places import Places
 from ..plan.plan import Plan
-from .sum_noise import add_noise_to_sums
+from .sum_noise import add_noise_to_sums, release_integers_there
 
 
 class Sums:
@@ -102,21 +103,54 @@ class IntegerSums(Sums):
 
     _flat: Any
     """Vector of all totals. The totals are views of its memory (``make_integer_sums``)."""
+    _device: Any
+    """CUDA device on which the sums are released (``find_device_of_sums``), or None."""
 
     def convert_to_floats(self) -> list[Any]:
-        return [total.to(torch.float64) * self._plan.grid_step for total in self._totals]
+        _, totals = self.integers()
+        return [total.to(torch.float64) * self._plan.grid_step for total in totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        return self._flat, self._totals
+        """Returns the sums in host memory: the sums themselves, or a copy of those of a CUDA device."""
+        flat = self._flat.to("cpu")
+        return flat, view_as_parameters(flat, self._parameters)
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
-        add_noise_to_sums(self._totals, self._plan.noise_deviation, self._plan.grid_step, source)
-        return self.estimate_mean_gradient(self._totals)
+        if self._device is not None:
+            return self._release_on_device(self._flat, source)
+        return self._release_on_host(source)
+
+    def _release_on_host(self, source: RandomSource) -> Iterable[Any]:
+        _, totals = self.integers()
+        add_noise_to_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        return self.estimate_mean_gradient(totals)
+
+    def _release_on_device(self, flat: Any, source: RandomSource) -> list[Any]:
+        """Returns estimates of the mean gradient on the device of ``flat``, which has all sums.
+
+        They have the bits of the host's, and are in float32 if all parameters are.
+        """
+        single = all(p.dtype == torch.float32 for p in self._parameters.values())
+        released = release_integers_there(flat, "float32" if single else "float64", self._plan, source)
+        return view_as_parameters(released, self._parameters)
 
 
-def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+def find_device_of_sums(parameters: dict[str, Any]) -> Any:
+    """Returns the CUDA device of the parameters, if all are on one and this build has its kernels, and None otherwise.
+
+    The sums of such parameters are released there.
+    """
+    found = {p.device for p in parameters.values()}
+    return found.pop() if len(found) == 1 and next(iter(found)).type == "cuda" and devices() else None
+
+
+def make_integer_sums(parameters: dict[str, Any], device: Any = None) -> tuple[Any, list[Any]]:
     """Returns a vector of zeros, and consecutive views of its memory in the shapes of the parameters."""
-    sizes = [p.numel() for p in parameters.values()]
-    flat = torch.zeros(sum(sizes), dtype=torch.int64)
-    parts = torch.split(flat, sizes)
-    return flat, [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]
+    flat = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=torch.int64, device=device or "cpu")
+    return flat, view_as_parameters(flat, parameters)
+
+
+def view_as_parameters(flat: Any, parameters: dict[str, Any]) -> list[Any]:
+    """Returns consecutive views of a vector's memory in the shapes of the parameters."""
+    parts = torch.split(flat, [p.numel() for p in parameters.values()])
+    return [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]

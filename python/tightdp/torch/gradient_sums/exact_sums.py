@@ -11,7 +11,7 @@ import torch
 from ...release.gradients import clipped_sum
 from ..batches.batch_places import Places, fill_places
 from ..plan.plan import Plan
-from .base_sums import IntegerSums, make_integer_sums
+from .base_sums import IntegerSums, find_device_of_sums, make_integer_sums
 from .per_example_gradients import PerExampleGradients, check_vectorizes
 
 
@@ -24,7 +24,8 @@ class ExactSums(IntegerSums):
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
-        self._flat, totals = make_integer_sums(parameters)
+        self._device = find_device_of_sums(parameters)
+        self._flat, totals = make_integer_sums(parameters, self._device)
         super().__init__(plan, parameters, totals)
 
     @property
@@ -64,11 +65,11 @@ class ExactSums(IntegerSums):
             start = end
 
     def _yield_gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Yields the gradients of some records at a time, in one common type and in host memory."""
+        """Yields the gradients of some records at a time, in one common type, where the sums are."""
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         for some in gradients.yield_rows(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
-            yield [g.detach().to("cpu", dtype) for g in some]
+            yield [g.detach().to(self._flat.device, dtype) for g in some]
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         """Clips the gradients of some records and adds them to the totals, without records of weight 0."""

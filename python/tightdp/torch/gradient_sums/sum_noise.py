@@ -9,6 +9,7 @@ import torch
 
 from ...models import dense
 from ...release.clipping import convert_deviation_to_grid
+from ...release.cuda import noisy_sums
 from ...release.kernels import add_rounded_normals
 from ...release.noise import RandomSource
 from ...release.noisy_sums import add_noise
@@ -26,6 +27,14 @@ def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: i
     The share is the noise of the entries from ``start`` to ``end``. The other processes add no noise to these entries.
     """
     add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
+
+
+def release_integers_there(flat: Any, dtype: str, plan: Plan, source: RandomSource) -> Any:
+    """Returns the integer sums of a step plus its noise, times the grid over the divisor, on the CUDA device of
+    ``flat``. Entries get the same noise as in ``add_noise_to_sums``."""
+    return noisy_sums.release_integers_on_device(
+        flat, dtype, plan.noise_deviation, grid=plan.grid_step, divisor=plan.divisor, rng=source
+    )
 
 
 def release_with_products(

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from ...release import arrays, clipping
+from ...release.cuda.noisy_sums import release_floats_on_device
 from ...release.noise import RandomSource
 from ..batches import collated_batch
 from ..batches.batch_places import Places, fill_places
-from ..gradient_sums.base_sums import Sums, make_integer_sums
+from ..gradient_sums.base_sums import Sums, find_device_of_sums, make_integer_sums
 from ..plan.plan import Plan
 from .call_rules import Unsupported
 from .convolutions import ConvolutionFactors
@@ -169,16 +170,24 @@ class OnePassSums(Sums):
         return flat, parts
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
-        """Adds noise to the sums, and returns them divided by the divisor of the plan."""
-        rows = [total.to("cpu")[None] for total in self._totals]
-        found = arrays.view_examples_to_clip(
-            "sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows]
-        )
+        """Adds noise to the sums, and returns them divided by the divisor of the plan.
+
+        If the model is on a CUDA device, so are the results, with the same bits.
+        """
+        device, grid = find_device_of_sums(self._parameters), self._plan.grid_step
+        rows = [total.to(device or "cpu")[None] for total in self._totals]
+        rows = rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows]
+        bound = _LARGEST_SUM * grid
+        if device is not None:
+            noisy = release_floats_on_device(rows, self._plan.noise_deviation, grid=grid, largest=bound, rng=source)
+            # PyTorch would multiply by the reciprocal of a number of the host, and so get other bits.
+            divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
+            return [x[0].div_(divisor) for x in noisy]
+        found = arrays.view_examples_to_clip("sums", rows)
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
-        bound = _LARGEST_SUM * self._plan.grid_step
         run = clipping.ClippingRun(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
-        run.execute_run(self._plan.noise_deviation, source, self._plan.grid_step)
+        run.execute_run(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 

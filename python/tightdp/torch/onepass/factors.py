@@ -227,6 +227,6 @@ def _widen_dtype(dtype: Any) -> Any:
 
 def clear_unweighted(x: Any, weights: Any) -> Any:
     """Returns ``x`` with zeros for records of weight 0, because 0 times NaN would be NaN."""
-    if bool((weights > 0).all()):
+    if not weights.is_cuda and bool((weights > 0).all()):  # to ask a device would make the host wait
         return x
-    return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, torch.zeros((), dtype=x.dtype))
+    return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, x.new_zeros(()))

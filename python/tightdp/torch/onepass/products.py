@@ -12,11 +12,10 @@ import torch
 from ...models import dense
 from ...release.noise import RandomSource
 from ..batches.batch_places import Places, fill_places
-from ..gradient_sums.base_sums import IntegerSums, make_integer_sums
+from ..gradient_sums.base_sums import IntegerSums, find_device_of_sums, make_integer_sums
 from ..gradient_sums.sum_noise import release_with_products
 from ..plan.plan import Plan
 from .clipping import OnePassSums
-from .device_totals import DeviceTotals, can_add_on_device
 from .factors import Factors, OuterProducts, SummedProducts
 from .position_products import PositionProducts, clip_positions, is_sum_cheaper
 
@@ -57,26 +56,25 @@ class ProductSums(IntegerSums, OnePassSums):
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory. If the model is on a CUDA device, the device clips and adds the gradients
-    of a physical batch in which no gradient is a sum of products. Its totals are moved to the host before the release.
+    of a physical batch in which no gradient is a sum of products, and it releases the sums.
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         super().__init__(plan, parameters)
         self._totals = []
         self._last: _LastRecords | None = None
-        self._device_totals = DeviceTotals()
+        self._device = find_device_of_sums(parameters)
+        self._on_device: tuple[Any, list[Any]] | None = None  # sums of the records that the device added
 
     def clear_totals(self) -> None:
         super().clear_totals()
-        self._last = None
-        self._device_totals.clear_totals()
-
-    def convert_to_floats(self) -> list[Any]:
-        self._add_last_records()
-        return super().convert_to_floats()
+        self._last = self._on_device = None
 
     def integers(self) -> tuple[Any, list[Any]]:
         self._add_last_records()
+        if self._on_device is not None:
+            self._flat.add_(self._on_device[0].to("cpu"))
+            self._on_device = None
         return super().integers()
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
@@ -85,12 +83,10 @@ class ProductSums(IntegerSums, OnePassSums):
         The estimates have the same bits as those that ``add_noise_to_sums`` and ``estimate_mean_gradient`` return, or
         are in float32 if all parameters are. The totals are zero afterwards.
         """
+        if self._device is not None:
+            return self._release_on_device(self._take_sums_on_device(), source)
         if self._last is None:
-            on_device = self._device_totals.has_records
-            self._add_last_records()
-            if not on_device:
-                return super().release_mean_gradient(source)
-            self._last = _make_empty_records(self._totals)
+            return self._release_on_host(source)
         last, self._last = self._last, None
         single = all(p.dtype == torch.float32 for p in self._parameters.values())
         return release_with_products(
@@ -98,14 +94,21 @@ class ProductSums(IntegerSums, OnePassSums):
             torch.float32 if single else torch.float64,
         )  # fmt: skip
 
+    def _take_sums_on_device(self) -> Any:
+        """Returns the sums over all records on the device, as one vector, and forgets them."""
+        flat, _ = self._on_device or make_integer_sums(self._parameters, self._device)
+        if self._totals:
+            flat.add_(self._flat.to(flat.device))
+        self._on_device, self._totals = None, []
+        return flat
+
     def _add_last_records(self) -> None:
-        """Makes the totals if they do not exist yet, and adds the last records and a device's totals to them."""
+        """Makes the totals if they do not exist yet, and adds the last records to them."""
         if not self._totals:
             self._flat, self._totals = make_integer_sums(self._parameters)
         last, self._last = self._last, None
         if last is not None:
             self._add_layers(last.layers, [self._totals[i] for i in last.numbers], last.taken)
-        self._device_totals.move_to(self._totals)
 
     def add(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
@@ -148,8 +151,8 @@ class ProductSums(IntegerSums, OnePassSums):
         of words that occur.
         """
         dense_only = bool(factors) and not any(_is_sparse(each) or _is_sum(each) for each in factors.values())
-        if dense_only and can_add_on_device(self._parameters.values()):
-            self._device_totals.add_records(_find_tensors(factors), self._plan.max_norm[0], self._plan.grid_step, taken)
+        if dense_only and self._device is not None:
+            self._add_on_device(factors, taken)
             return
         if last and dense_only:
             layers = _find_layers(factors)
@@ -173,6 +176,16 @@ class ProductSums(IntegerSums, OnePassSums):
         for i, some_words in words.items():
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 
+    def _add_on_device(self, factors: dict[int, Factors], taken: Any) -> None:
+        """Clips and adds records on the CUDA device of the parameters, without waiting for it."""
+        if self._on_device is None:
+            self._on_device = make_integer_sums(self._parameters, self._device)
+        layers = _find_tensors(factors)
+        totals = [self._on_device[1][i].view(r.shape[1], x.shape[1]) for i, (x, r) in layers.items()]
+        dense.add_outer_products(
+            list(layers.values()), self._plan.max_norm[0], totals, grid=self._plan.grid_step, taken=taken
+        )
+
     def _add_with_sums(self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any) -> None:
         """Clips records some of whose gradients are sums of products. The other gradients, ``layers``, get the same
         clip factors, and at most what the sums of products leave of the norm bound."""
@@ -194,12 +207,6 @@ class ProductSums(IntegerSums, OnePassSums):
         numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
         if layers:
             dense.add_outer_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
-
-
-def _make_empty_records(totals: list[Any]) -> _LastRecords:
-    """Returns no records. In the pass that would add them, all totals are released."""
-    layers: Layers = [(np.empty((0, t.numel()), np.float32), np.empty((0, 1), np.float32)) for t in totals]
-    return _LastRecords(list(range(len(totals))), layers, None)
 
 
 def _is_product(factors: Factors) -> bool:

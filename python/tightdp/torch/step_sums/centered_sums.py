@@ -5,6 +5,7 @@ The centre and the scale are estimated from past releases, as in ``tightdp.train
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 
 from ...algorithms.adaclip import AdaCliP, AdaCliPMoments
 from ...release.gradients import clipped_sum
+from ...release.noise import RandomSource
 from ..gradient_sums.exact_sums import ExactSums
 from ..plan.plan import Plan
 
@@ -71,6 +73,9 @@ class CenteredSums(ExactSums):
             rows, 1.0, weights=weights, center=self._center, scale=self._scale, out=self._totals, accumulate=True,
             arithmetic="exact",
         )  # fmt: skip
+
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
+        return self._release_on_host(source)  # the moments are there
 
     def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
         """Returns estimates of the mean gradient, and updates the moments by them. Call this once a step."""

@@ -72,7 +72,10 @@ def _select_records(weights: Any) -> Any:
 
 
 def _gradient_norms(rows: list[Any]) -> Norms:
-    squares = sum(torch.linalg.vector_norm(row.flatten(1), dim=1, dtype=torch.float64).square() for row in rows)
+    """Returns the norms of gradients, computed on the host, where the order of addition depends on the row alone."""
+    squares = sum(
+        torch.linalg.vector_norm(row.to("cpu").flatten(1), dim=1, dtype=torch.float64).square() for row in rows
+    )
     return _to_numpy(torch.as_tensor(squares).sqrt())
 
 

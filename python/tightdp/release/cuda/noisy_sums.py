@@ -1,0 +1,96 @@
+"""Noise for sums on a device that were computed before, such as those of a step of training."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ..._support.device_probe import require_module
+from ..clipping import convert_deviation_to_grid
+from ..noise import RandomSource
+from .arrays import is_contiguous, view
+from .libraries import find_cuda_library, get_cuda_stream
+
+
+def release_integers_on_device(
+    sums: Any, dtype: str, deviation: float, *, grid: float, divisor: float, rng: RandomSource
+) -> Any:
+    """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
+
+    ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
+    standard deviation ``deviation``, of which entry i gets draw i of a stream. The result has the bits of
+    ``tightdp.models.dense.release_outer_products``. Source: docs/theory/exact-products.md, section 8.
+    """
+    order = partial(get_cuda_stream, sums)
+    totals = view("sums", sums, order, ("int64",))
+    if not is_contiguous(totals):
+        raise ValueError("sums must be a contiguous array")
+    owner = find_cuda_library(sums, totals.device)
+    owner.wait_for_stream(totals.stream)
+    out = owner.make_empty(totals.shape, dtype)
+    if 0 in totals.shape:
+        return out
+    require_module(totals.device).release_sums(
+        totals.address,
+        math.prod(totals.shape),
+        view("out", out).address,
+        dtype == "float64",
+        grid / divisor,
+        convert_deviation_to_grid(grid, deviation),
+        rng.stream_for_device(),
+        totals.device,
+        owner.stream(),
+    )
+    owner.keep_alive([totals.owner])
+    return out
+
+
+def release_floats_on_device(
+    sums: Sequence[Any], deviation: float, *, grid: float, largest: float, rng: RandomSource
+) -> list[Any]:
+    """Returns ``sums`` in whole steps of ``grid`` plus rounded normals, without waiting for the device.
+
+    ``sums`` are float arrays of one type on one device. Together they are clipped to the norm ``largest`` before they
+    are rounded towards 0. Columns are numbered consecutively over all arrays, and column i gets draw i of a stream. The
+    results have the bits that the host's kernel for one row gives.
+    """
+    order = partial(get_cuda_stream, sums[0])
+    rows = [view("sums", x, order) for x in sums]
+    device, dtype = rows[0].device, rows[0].dtype
+    owner = find_cuda_library(sums[0], device)
+    for x in rows:
+        if not is_contiguous(x) or (x.device, x.dtype) != (device, dtype):
+            raise ValueError("sums must be contiguous arrays of one type on one device")
+        owner.wait_for_stream(x.stream)
+    kind = "float64" if dtype == "float64" else "float32"
+    outs = [owner.make_empty(x.shape, kind) for x in rows]
+    sizes = [math.prod(x.shape) for x in rows]
+    starts = itertools.accumulate(sizes, initial=0)
+    norm = owner.make_empty((1,), "float64")
+    require_module(device).clipped_sum(
+        [
+            (x.address, 0, n, view("out", out).address, first)
+            for x, n, out, first in zip(rows, sizes, outs, starts, strict=False)
+        ],
+        1,
+        dtype,
+        kind,
+        largest,
+        False,
+        0.01,
+        0,
+        0,
+        0,
+        convert_deviation_to_grid(grid, deviation),
+        rng.stream_for_device(),
+        False,
+        view("norms", norm).address,
+        grid,
+        device,
+        owner.stream(),
+    )
+    owner.keep_alive([x.owner for x in rows])
+    return outs
