@@ -96,8 +96,9 @@ def test_sums_and_gradients_of_a_step_stay_on_the_device(arithmetic, monkeypatch
     def note(move):
         def noting(x, *arguments, **options):
             found = move(x, *arguments, **options)
-            if found.is_cuda != x.is_cuda:
-                moved.append(x.numel())
+            with torch._C.DisableTorchFunction():  # a step watches what is asked of tensors
+                if found.is_cuda != x.is_cuda:
+                    moved.append(x.numel())
             return found
 
         return noting
