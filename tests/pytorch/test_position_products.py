@@ -31,7 +31,7 @@ def never_formed():
         yield
 
 
-GRID = dense.choose_outer_product_grid(1.0)
+GRID = dense.choose_dense_product_grid(1.0)
 
 
 def sums_of(factors, shapes, max_norm=1.0, chosen=None):

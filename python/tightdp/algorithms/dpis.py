@@ -27,7 +27,7 @@ from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_bu
 from ..gate.gate import Gate, find_largest_gate_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
-from ..models.dense import grid_for_outer_products
+from ..models.dense import choose_dense_gradient_grid
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
@@ -377,7 +377,7 @@ def build_importance_sum_query(
     (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
-    grid = grid_for_outer_products(max_norm, records=oracle.public.records)
+    grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
     def evaluate_importance_sum(source: RandomSource) -> Integers:

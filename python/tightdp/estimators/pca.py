@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
-from ..models.dense import apply_affine_map
+from ..models.dense import apply_dense_affine_map
 from ..models.grid import choose_contribution_grid, exact_bound
 from ..models.records import Records
 from ..records.decoded_copies import cache_decoded_blocks
@@ -142,7 +142,9 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_estimator_features(self, X, reset=False)
-        return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
+        return apply_dense_affine_map(
+            features, self.components_, -(self.components_ @ self.mean_) if self.center else None
+        )
 
 
 def _choose_pca_constant(max_norm: float) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import choose_contribution_grid, clip_rows_to_grid
+from ..models.grid import choose_contribution_grid, clip_contribution_rows_to_grid
 from ..models.records import Records
 from ..records.stream import RecordStream
 from ..release.noise import RandomSource
@@ -97,7 +97,7 @@ def build_second_moment_query(records: Records | RecordStream, max_norm: float, 
 def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
-        rows = clip_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
+        rows = clip_contribution_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
     return pack_second_moment(total)
 

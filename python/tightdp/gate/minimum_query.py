@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.dense import apply_affine_map
-from ..models.grid import choose_contribution_grid, row_clip_factors, truncate_contributions_to_grid
+from ..models.dense import apply_dense_affine_map
+from ..models.grid import choose_contribution_grid, compute_contribution_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model import Vector
 from ..models.records import Array, Records
@@ -175,7 +175,7 @@ class OrderedQueryTable:
 
     def compute_scores(self, w: Vector, outputs: int) -> Array:
         """Returns x_k . w for each row and output, shape (n, outputs)."""
-        return apply_affine_map(self._x, w.reshape(outputs, -1), None)
+        return apply_dense_affine_map(self._x, w.reshape(outputs, -1), None)
 
     def sum_weighted_rows(self, weights: Array) -> Vector:
         """Returns weights^T x, flattened.
@@ -185,7 +185,7 @@ class OrderedQueryTable:
         total = np.zeros((self._x.shape[1], weights.shape[1]))
         lost = np.zeros_like(total)
         for i, columns in enumerate(self._columns):
-            part = apply_affine_map(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
+            part = apply_dense_affine_map(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
             new = total + part
             kept = new - total
             lost += (total - (new - kept)) + (part - kept)
@@ -287,7 +287,7 @@ def _scale_query_records(records: Records, max_norm: float, width: int) -> Minim
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        rows *= row_clip_factors(rows, max_norm)
+        rows *= compute_contribution_clip_factors(rows, max_norm)
     weights = None if records.weights is None else records.weights[order][:, None]
     return MinimumQueryRecords(
         features, np.ascontiguousarray(records.targets[order]), weights, OrderedQueryTable(features)

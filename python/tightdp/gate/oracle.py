@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import dense
-from ..models.grid import COARSE, choose_contribution_grid, clip_contributions_to_grid, clip_rows_to_grid
+from ..models.grid import COARSE, choose_contribution_grid, clip_contribution_rows_to_grid, clip_contributions_to_grid
 from ..models.linear import LinearModel, Loss
-from ..models.model import Gradients, Model, Vector
+from ..models.model import Model, ModelGradients, Vector
 from ..models.records import Records
 from ..records.stream import Part, RecordStream
 from ..release.noise import RandomSource
@@ -158,7 +158,7 @@ class Oracle:
         rows = np.flatnonzero(chosen)
         return rows, self._records_in_memory.take(rows)
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the model's gradients of some records at ``w``, for a query."""
         return _compute_query_gradients(self.model, w, records)
 
@@ -205,7 +205,7 @@ class Oracle:
         ``scale`` must be positive.
         """
         size = self.public.size
-        grid = dense.grid_for_outer_products(max_norm, center, scale, self.public.records)
+        grid = dense.choose_dense_gradient_grid(max_norm, center, scale, self.public.records)
         part = partial(_sum_query_gradients, self.model, w, max_norm, center, scale, grid)
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
@@ -293,7 +293,7 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 # Contributions of records to a sum. A stream of blocks calls these functions in the process that holds its records.
 
 
-def _compute_query_gradients(model: Model, w: Vector, records: Records) -> Gradients:
+def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:
     """Returns the gradients of some records, without warnings of overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return model.compute_gradients(w, records)
@@ -322,7 +322,7 @@ def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integ
     """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
-        rows = clip_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
+        rows = clip_contribution_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 

@@ -55,7 +55,7 @@ def clip_contributions_to_grid(
     return scaled.astype(np.int64)
 
 
-def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def bound_contribution_norms(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Returns an upper bound on the norm of each row, which exceeds the exact norm by at most a few parts in 10^5.
 
     The bits of each bound depend on its row alone. Entries are rounded away from zero to so few digits that NumPy adds
@@ -70,15 +70,15 @@ def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         return np.asarray(np.ldexp(np.sqrt(squares) * (1 + 2.0**-50), exponent - bits))
 
 
-def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
+def compute_contribution_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column.
 
     The factors are rounded so that the norm of each product is at most ``max_norm``.
     """
-    return compute_clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return compute_clip_factors(bound_contribution_norms(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
-def clip_rows_to_grid(
+def clip_contribution_rows_to_grid(
     rows: npt.NDArray[np.float64], max_norm: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.float64]:
     """Returns each row scaled down to ``max_norm``, times its weight in [0, 1], and truncated to the grid. The entries
@@ -87,7 +87,7 @@ def clip_rows_to_grid(
     The norm of a returned row times the grid is at most ``max_norm`` in exact arithmetic. The row depends on its own
     entries alone (docs/theory/exact.md). A row whose norm overflows becomes 0.
     """
-    clipped = rows * row_clip_factors(rows, max_norm)
+    clipped = rows * compute_contribution_clip_factors(rows, max_norm)
     if weights is not None:
         clipped *= weights[:, None]
     return np.trunc(clipped * (1 / grid))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import dense as kernels
-from .dense import DenseLayer, apply_affine_map
-from .model import Gradients, Vector
+from .dense import DenseLayer, apply_dense_affine_map
+from .model import ModelGradients, Vector
 from .records import Array, Records
 
 Targets = NDArray[Any]
@@ -170,14 +170,16 @@ class LinearModel:
         features alone."""
         m = w.reshape(self._shape)
         return (
-            apply_affine_map(features, m[:, :-1], m[:, -1]) if self.intercept else apply_affine_map(features, m, None)
+            apply_dense_affine_map(features, m[:, :-1], m[:, -1])
+            if self.intercept
+            else apply_dense_affine_map(features, m, None)
         )
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at the parameters ``w``, as outer products."""
         residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
         layer = DenseLayer(records.features, residual, records.get_units(self.intercept), self.intercept)
-        return Gradients([layer], weights=records.weights)
+        return ModelGradients([layer], weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
         """Returns the losses of ``records`` at the parameters ``w``, of shape (n,), with NaN for invalid records."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core import dense as kernels
-from .dense import DenseLayer, apply_affine_map, round_layer_inputs_to_units
+from .dense import DenseLayer, apply_dense_affine_map, round_dense_inputs_to_units
 from .linear import Loss
-from .model import Gradients, Model, Vector
+from .model import Model, ModelGradients, Vector
 from .records import Array, Records
 
 
@@ -82,14 +82,14 @@ class Perceptron(Model):
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]
         for table in tables[:-1]:
-            given.append(activate(apply_affine_map(given[-1], table[:, :-1], table[:, -1])))
-        return given, apply_affine_map(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
+            given.append(activate(apply_dense_affine_map(given[-1], table[:, :-1], table[:, -1])))
+        return given, apply_dense_affine_map(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
 
     def compute_scores(self, w: Vector, features: Array) -> Array:
         """Returns the scores of the records, of shape (n, outputs)."""
         return self._propagate_forward(w, features)[1]
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. The errors are
         propagated back through the layers.
         """
@@ -99,11 +99,11 @@ class Perceptron(Model):
         error = self.head.differentiate_by_scores(z, records.targets)
         layers: list[DenseLayer] = []
         for i in range(len(tables) - 1, -1, -1):
-            units = round_layer_inputs_to_units(given[i], True) if i else records.get_units(True)
+            units = round_dense_inputs_to_units(given[i], True) if i else records.get_units(True)
             layers.insert(0, DenseLayer(given[i], error, units, True))
             if i:
-                error = apply_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])
-        return Gradients(layers, weights=records.weights)
+                error = apply_dense_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])
+        return ModelGradients(layers, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
         """Returns the losses of ``records`` at ``w``, of shape (n,), with NaN for invalid records."""

@@ -16,7 +16,7 @@ from .records import Array, Records
 Arithmetic = Literal["exact", "idealised"]
 
 
-class Gradients:
+class ModelGradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
     The parts of g_k that belong to the layers of a model follow one another in g_k. A record adds a vector of integers
@@ -38,7 +38,7 @@ class Gradients:
 
         The norm is 0 for a record that contributes nothing.
         """
-        return dense.compute_outer_product_norms(self._layers)
+        return dense.compute_dense_gradient_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
         """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). It is 0 if the norm
@@ -53,17 +53,19 @@ class Gradients:
         """Returns sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|), modulo 2^64, in units of
         ``grid``.
 
-        The result has shape (size,). The grid must be one that ``dense.grid_for_outer_products`` returns for the same
-        arguments and any number of records. None stands for the finest such grid.
+        The result has shape (size,). The grid must be one that ``dense.choose_dense_gradient_grid`` returns for the
+        same arguments and any number of records. None stands for the finest such grid.
         """
-        return dense.sum_clipped_outer_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
+        return dense.sum_clipped_dense_gradients(
+            self._layers, max_norm, center, scale, grid=grid, weights=self._weights
+        )
 
     def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
         """Returns the sum of max_norm g_k / |g_k| over the records that are ``taken``, in units of ``grid``.
 
         Weights do not multiply the sum, because the sampling that chose the records has used them (docs/theory/dpis.md,
         section 3)."""
-        return dense.sum_clipped_outer_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
+        return dense.sum_clipped_dense_gradients(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -75,7 +77,7 @@ class Model(Protocol):
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         """Returns initial parameters, which depend on nothing private. ``uniform(n)`` draws n numbers from [0, 1)."""
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradient of each record's loss."""
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
@@ -91,16 +93,16 @@ class Model(Protocol):
         return (self.compute_losses(w - step * direction, records) for step in steps)
 
 
-def wrap_gradient_matrix(
+def wrap_model_gradient_matrix(
     matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
-) -> Gradients:
+) -> ModelGradients:
     """Returns the gradients that are the rows of a (batch, size) matrix of float32 or float64."""
     finite = valid & np.isfinite(matrix).all(axis=1)
     if not finite.all():
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
-    return Gradients(
-        [DenseLayer(matrix, ones, dense.round_layer_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
+    return ModelGradients(
+        [DenseLayer(matrix, ones, dense.round_dense_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
     )
 
 
@@ -150,12 +152,12 @@ class CallableModel(Model):
         """Returns a copy of ``initial``. The argument ``uniform`` is not used."""
         return np.copy(self._initial)
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at the parameters ``w``."""
         matrix = _copy_model_output_to_host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
+        return wrap_model_gradient_matrix(matrix, records.valid, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
         """Returns the losses of ``records`` at the parameters ``w``, of shape (batch,). Invalid records have NaN."""

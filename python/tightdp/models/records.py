@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Array as Array
-from .dense import RowUnits, round_layer_inputs_to_units
+from .dense import DenseRowUnits, round_dense_inputs_to_units
 
 
 class Records:
@@ -53,7 +53,7 @@ class Records:
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
         self.features, self.targets, self.weights = np.ascontiguousarray(features), targets, weights
-        self._units: dict[bool, RowUnits] = {}
+        self._units: dict[bool, DenseRowUnits] = {}
         self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
 
@@ -65,17 +65,17 @@ class Records:
         """The number of features."""
         return int(self.features.shape[1])
 
-    def get_units(self, bias: bool) -> RowUnits:
+    def get_units(self, bias: bool) -> DenseRowUnits:
         """Returns the integer forms of the rows, with an appended 1 if ``bias`` is true.
 
         These forms are computed once for all steps of a fit.
         """
         if bias not in self._units:
             if self._whole is None:
-                self._units[bias] = round_layer_inputs_to_units(self.features, bias, self.valid)
+                self._units[bias] = round_dense_inputs_to_units(self.features, bias, self.valid)
             else:
                 records, rows = self._whole
-                self._units[bias] = RowUnits(*(part[rows] for part in records.get_units(bias)))
+                self._units[bias] = DenseRowUnits(*(part[rows] for part in records.get_units(bias)))
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:

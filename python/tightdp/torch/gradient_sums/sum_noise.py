@@ -42,7 +42,7 @@ def release_with_products(
     stream = source.stream()
     outs = [torch.empty(p.shape, dtype=dtype) for p in parameters]
     starts = list(itertools.accumulate((out.numel() for out in outs), initial=0))
-    dense.release_outer_products(
+    dense.release_dense_products(
         last.layers, plan.max_norm[0], [totals[i].numpy() for i in last.numbers] if totals else [],
         [outs[i].numpy() for i in last.numbers], grid=plan.grid_step, deviation=deviation, stream=stream,
         first=[starts[i] for i in last.numbers], divisor=plan.divisor, taken=last.taken,

@@ -17,7 +17,7 @@ from .factors import OuterProducts
 
 LARGEST_WEIGHT = (1 << 17) - 1
 """Largest absolute value of the integers w_t, to which larger integers are confined. Its product with
-``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_outer_product`` requires."""
+``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_dense_product`` requires."""
 LARGEST_ENTRY = (1 << 15) - 129
 """Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
@@ -97,7 +97,7 @@ class PositionProducts:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
         weights, entries = self._weights.flatten(0, 1).numpy(), self._entries.flatten(0, 1).numpy()
         sums = total.view(weights.shape[1], entries.shape[1]).numpy()
-        dense.add_integer_outer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
+        dense.add_integer_dense_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
 def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +106,7 @@ def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
     ``rows`` has the shape (records, positions, n). 2^e is zero for a vector that is not finite, and the integers too.
     """
     wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
-    units = dense.round_layer_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
+    units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
     steps = torch.from_numpy(units.steps).view(wide.shape[:2])
     integers = (wide.double() * steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
     return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
@@ -118,7 +118,7 @@ def _add_terms(terms: Tensor) -> Tensor:
     PyTorch's own sum adds in an order that depends on the number of records and of threads.
     """
     rows = terms.flatten(1).numpy()
-    return torch.from_numpy(dense.apply_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
+    return torch.from_numpy(dense.apply_dense_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
 
 
 def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:

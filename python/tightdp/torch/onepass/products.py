@@ -26,7 +26,7 @@ CACHED_ENTRIES = 1 << 22
 These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
 sixth faster with this limit."""
 MOST_RECORDS_WITHOUT_TOTALS = 1 << 14
-"""Largest number of records that ``dense.release_outer_products`` adds without totals."""
+"""Largest number of records that ``dense.release_dense_products`` adds without totals."""
 LEAST_PRODUCT_RECORDS = 8
 """Smallest number of records for which a product of matrices is worthwhile. On a transformer of 3 million parameters,
 fewer records at a time made a step a tenth longer."""
@@ -181,7 +181,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_layers(self, layers: Layers, totals: list[Any], taken: Any, max_norms: Any = None) -> None:
         numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
         if layers:
-            dense.add_outer_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
+            dense.add_dense_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
 
 
 def _is_product(factors: Factors) -> bool:
@@ -218,7 +218,7 @@ def _square_norms(rows: dense.Array) -> Any:
 
     Each depends on its own row alone, and rows of words that the record does not have leave its bits as they are.
     """
-    units = dense.round_layer_inputs_to_units(rows, False, digits=0)
+    units = dense.round_dense_inputs_to_units(rows, False, digits=0)
     return torch.from_numpy(np.where(units.steps > 0, units.squares, np.inf))
 
 

@@ -178,7 +178,7 @@ class Plan:
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
         return max(
-            dense.choose_outer_product_grid(self.max_norm[0]),
+            dense.choose_dense_product_grid(self.max_norm[0]),
             choose_contribution_grid(self.noise_deviation, _FINE_NOISE),
         )
 
