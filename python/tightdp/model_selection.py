@@ -24,12 +24,12 @@ from ._support import _check
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.preparation import list_classes_of_block, read_classifier_labels
-from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import list_fitted_parts as parts_within
-from .estimators.shared.ownership import mark_as_fitted_part
+from .estimators.preparation import list_classifier_classes_of_block, read_classifier_labels
+from .estimators.shared.all_or_nothing import fit_copy_of_estimator
+from .estimators.shared.ownership import list_estimator_parts as parts_within
+from .estimators.shared.ownership import mark_as_estimator_part
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, copy_unfitted_estimator
 from .gate.budget import Target
 from .gate.gate import Gate
@@ -38,11 +38,11 @@ from .gate.search_charge import (
     SearchRun,
     check_search_charge_covered,
     compute_fewest_search_records,
-    convert_search_to_ledger_charge,
+    convert_search_charge_for_ledger,
     find_covering_search_run,
 )
-from .gate.selection import ExactCoins
-from .gate.shares import plan_with_remaining_budget
+from .gate.selection import SelectionCoins
+from .gate.shares import find_remaining_budget_share
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
@@ -130,7 +130,7 @@ class PrivateSearchCV(BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
@@ -146,7 +146,7 @@ class PrivateSearchCV(BaseEstimator):
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
             labels, classes, width = self._check_labelled_table(
-                X, require_typed_labels(y) if must_learn_labels(declared) else y
+                X, require_typed_classifier_labels(y) if must_learn_labels(declared) else y
             )
             records = len(labels)
         else:
@@ -174,7 +174,7 @@ class PrivateSearchCV(BaseEstimator):
         if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            payment.spend_charge(convert_search_to_ledger_charge(charge, target.delta))
+            payment.spend_charge(convert_search_charge_for_ledger(charge, target.delta))
         if blocks is None:
             inner, outer = self._split_table(X, labels, source)
         else:
@@ -213,7 +213,7 @@ class PrivateSearchCV(BaseEstimator):
             check_records_for_algorithm(each, True)
         if learned:
             check_label_type_of_blocks(blocks)
-        counted, seen = scan_blocks(blocks, list_classes_of_block)
+        counted, seen = scan_blocks(blocks, list_classifier_classes_of_block)
         return counted, np.unique(np.concatenate(seen))
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
@@ -243,7 +243,7 @@ class PrivateSearchCV(BaseEstimator):
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
-            mark_as_fitted_part(part, self)
+            mark_as_estimator_part(part, self)
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
@@ -300,7 +300,7 @@ class PrivateSearchCV(BaseEstimator):
             return find_covering_search_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
-        return plan_with_remaining_budget(find_search_run, self._charge, **asked), made
+        return find_remaining_budget_share(find_search_run, self._charge, **asked), made
 
     def _make_runs(
         self,
@@ -312,7 +312,7 @@ class PrivateSearchCV(BaseEstimator):
         source: RandomSource,
     ) -> None:
         """Makes the runs, and keeps the best model. If the runs are interrupted, nothing is kept."""
-        coins, trials = ExactCoins(source), 0
+        coins, trials = SelectionCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.draw_index(len(found))]
@@ -424,7 +424,7 @@ def _require_records_outside_holdout(number: int) -> None:
         raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
 
 
-def draw_another_search_run(mean: float, coins: ExactCoins) -> bool:
+def draw_another_search_run(mean: float, coins: SelectionCoins) -> bool:
     """Draws whether another run follows: True with probability 1 - 1/mean, exactly.
 
     There are ``mean`` runs on average.

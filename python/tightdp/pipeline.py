@@ -22,14 +22,18 @@ from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
-from .estimators.preparation import count_classes_of_block, list_classes_of_block, read_classifier_labels
+from .estimators.preparation import (
+    count_classifier_classes_of_block,
+    list_classifier_classes_of_block,
+    read_classifier_labels,
+)
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge, validate_regression_block
-from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import check_not_fitted_part, mark_as_fitted_part
+from .estimators.shared.all_or_nothing import fit_copy_of_estimator
+from .estimators.shared.ownership import check_not_estimator_part, mark_as_estimator_part
 from .estimators.shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -44,7 +48,7 @@ from .gate.shares import (
     NoiseShare,
     build_caps_for_charge,
     check_charge_within_caps,
-    plan_with_remaining_budget,
+    find_remaining_budget_share,
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
@@ -146,7 +150,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     ledger: Any = None
     _steps = "steps"
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
@@ -158,11 +162,11 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         *_, (_, last) = self._check_steps()
         blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
-            y = require_typed_labels(y) if is_pipeline_learning_labels(last) else y
+            y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
             targets, width = self._check_target_table(X, y)
         else:
             width = blocks.width
@@ -195,7 +199,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             )
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
-            mark_as_fitted_part(step, self)
+            mark_as_estimator_part(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
         self.privacy_: Bound = plan.charge.epsilon(target.delta)
@@ -272,7 +276,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             return build_caps_for_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
-        found = plan_with_remaining_budget(
+        found = find_remaining_budget_share(
             plan_pipeline_caps,
             lambda held: before + held.charge(),
             epsilon=target.epsilon,
@@ -429,10 +433,10 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
     if not isinstance(last, PrivateClassifier):
         return scan_blocks(blocks, validate_regression_block)[0], np.zeros(1)
     if is_pipeline_learning_labels(last):
-        counted, found = scan_blocks(blocks, count_classes_of_block)
+        counted, found = scan_blocks(blocks, count_classifier_classes_of_block)
         labels = [present for present, _ in found]
     else:
-        counted, labels = scan_blocks(blocks, list_classes_of_block)
+        counted, labels = scan_blocks(blocks, list_classifier_classes_of_block)
     return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
 
 

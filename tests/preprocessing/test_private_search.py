@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.gate.selection import ExactCoins
+from tightdp.gate.selection import SelectionCoins
 from tightdp.model_selection import (
     PrivateSearchCV,
     build_search_score_query,
@@ -90,7 +90,7 @@ def test_settings_of_other_charges_are_known_by_their_guarantee(records):
 
 @pytest.mark.parametrize("mean", [1.0, 1.5, 4.0])
 def test_the_number_of_runs_is_geometric(mean):
-    coins, draws = ExactCoins(dp.Philox(5)), 20_000
+    coins, draws = SelectionCoins(dp.Philox(5)), 20_000
     runs = np.array(
         [1 + sum(1 for _ in iter(lambda: draw_another_search_run(mean, coins), False)) for _ in range(draws)]
     )

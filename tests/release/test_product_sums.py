@@ -275,7 +275,7 @@ g = np.random.default_rng(0)
 layers = [(g.normal(size=(300, 90)), g.normal(size=(300, 40)))]
 def digest():
     total = np.zeros((40, 90), np.int64)
-    dense.add_outer_products(layers, 1.0, [total], grid=2.0**-29)
+    dense.add_dense_products(layers, 1.0, [total], grid=2.0**-29)
     return hash(total.tobytes())
 before = digest()  # the trial is over, and threads have started
 child = os.fork()
@@ -302,7 +302,7 @@ for dtype in (np.float32, np.float64):
                g.normal(size=(301, o)).astype(dtype)) for d, o in ((50, 7), (2000, 1), (3, 5), (33, 1), (131, 4))]
     for max_norm in (1e-6, .7, 1e9):
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-        dense.add_outer_products(layers, max_norm, totals, grid=dense.choose_outer_product_grid(max_norm))
+        dense.add_dense_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
 print(_core.isa(), h.hexdigest())
 """

@@ -152,7 +152,7 @@ class _DPAGDRun:
         selection: BoundedRange | PureDP,
     ) -> None:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
-        self._w, self._calibrate_selection = w, selection
+        self._w, self._selection = w, selection
         self._price = noise_multiplier**-2
         """1 / noise_multiplier^2 of the next gradient. This is its cost under the cap and its weight in the average."""
         self._max_step = settings.max_step
@@ -203,7 +203,7 @@ class _DPAGDRun:
         )
         ends = self._w - steps[:, None] * unit
         penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
-        return float(steps[self._gate.release_least_index(query, self._calibrate_selection, offset=penalty).value])
+        return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
 
     def _note_step(self, step: float) -> None:
         """Records a step length. After every ``every`` steps, sets the largest size of the next steps."""

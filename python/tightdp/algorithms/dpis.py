@@ -357,14 +357,14 @@ class _DPISRun(DPISEpochSettings):
                 max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
-                query = build_importance_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                query = build_dpis_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
                 total = gate.release_gaussian(query, noise).value
                 w = step(w, total / (q * public.records) + public.regularization * w)
                 iterates.add(w)
         return iterates.get_mean()
 
 
-def build_importance_sum_query(
+def build_dpis_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
@@ -380,7 +380,7 @@ def build_importance_sum_query(
     grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
-    def evaluate_importance_sum(source: RandomSource) -> Integers:
+    def evaluate_dpis_sum(source: RandomSource) -> Integers:
         """Draws candidates by bounds on their norms, takes some by the norms, and sums max_norm g_k / |g_k|."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
@@ -395,4 +395,4 @@ def build_importance_sum_query(
         oracle.state["norm bounds"] = hats
         return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 
-    return Query((oracle.public.size,), max_norm, q, grid, evaluate_importance_sum)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate_dpis_sum)

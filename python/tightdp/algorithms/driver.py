@@ -33,8 +33,8 @@ from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .record_count import release_count_and_plan_algorithm
-from .shared.algorithm import Algorithm, check_algorithm_plan_length
+from .record_count import release_record_count_for_algorithm
+from .shared.algorithm import Algorithm, check_algorithm_release_count
 
 Callback = Callable[[int, int | None], object]
 """Function that is called with the number of releases so far, and their total number or None."""
@@ -137,13 +137,13 @@ def fit(
     regularization = _check.nonnegative("regularization", regularization)
     source = make_algorithm_source(random_state)
     payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
-    records = _prepare_training_records(X, y, sample_weight, max_sample_weight)
+    records = _prepare_algorithm_records(X, y, sample_weight, max_sample_weight)
     check_records_for_algorithm(algorithm, isinstance(records, RecordStream))
     sampler = make_algorithm_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
-        public, plan, gate, charged, count = release_count_and_plan_algorithm(
+        public, plan, gate, charged, count = release_record_count_for_algorithm(
             algorithm,
             unknown,
             target,
@@ -156,7 +156,7 @@ def fit(
     else:
         public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
-        check_algorithm_plan_length(plan)
+        check_algorithm_release_count(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
         gate = Gate(plan.budget, source, progress, partial(payment.spend_charge, charged))
@@ -182,7 +182,7 @@ def check_records_for_algorithm(algorithm: Algorithm | None, in_blocks: bool) ->
         )
 
 
-def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
+def _prepare_algorithm_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, RecordStream)):
         return X

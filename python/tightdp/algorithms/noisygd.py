@@ -30,7 +30,7 @@ from .shared.optimizers import SGD
 from .shared.public_step_length import (
     STRIDE,
     check_stable_step_length,
-    choose_plain_sgd_steps,
+    choose_sgd_step_length,
     choose_total_step_length,
 )
 
@@ -135,7 +135,7 @@ class NoisyGD:
         momentum = _choose_noisygd_momentum(stride, steps) if self.momentum is None else self.momentum
         rate = self.learning_rate
         optimizer = (
-            choose_plain_sgd_steps(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
+            choose_sgd_step_length(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
         )
         check_stable_step_length("learning_rate", public, optimizer)
 

@@ -31,7 +31,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_plan_length
+from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
 from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
@@ -55,7 +55,7 @@ MOST_EPSILON = 1e4
 epsilon."""
 
 
-def release_count_and_plan_algorithm(
+def release_record_count_for_algorithm(
     algorithm: Algorithm,
     facts: Public,
     target: Target,
@@ -70,7 +70,7 @@ def release_count_and_plan_algorithm(
     not read, and all other facts are public. ``pay`` is called with the charge before any release.
     """
     held, count = _divide_algorithm_target(algorithm, facts, target)
-    check_algorithm_has_plan(algorithm, facts, held.target, oracle)
+    check_algorithm_for_any_count(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
     released = opening.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
@@ -81,7 +81,7 @@ def release_count_and_plan_algorithm(
         plan = algorithm.plan(public, held.target)
     except ValueError as error:
         raise ValueError(
-            _explain_missing_algorithm_plan(algorithm, f"{public.records} records, a number that was released", error)
+            _explain_refused_algorithm_count(algorithm, f"{public.records} records, a number that was released", error)
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
@@ -89,12 +89,12 @@ def release_count_and_plan_algorithm(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse_algorithm_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
+def rehearse_algorithm_run(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, on an empty table, so that errors are raised before anything is charged.
 
     ``oracle`` gives the model and the number of features. The plan cannot be run afterwards."""
 
-    check_algorithm_plan_length(plan)
+    check_algorithm_release_count(plan)
     rehearse_algorithm_releases(
         plan.budget, lambda gate: plan.run(oracle.build_empty_oracle(public), gate, np.zeros(public.size))
     )
@@ -115,7 +115,7 @@ class _FirstReleaseReached(Exception):
     """Ends a rehearsal at its first release."""
 
 
-def check_algorithm_has_plan(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+def check_algorithm_for_any_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
     """Raises ValueError if the settings have no plan for a usual number of records, or for a single one.
 
     The error comes before a count is charged. The true number is not read.
@@ -123,14 +123,14 @@ def check_algorithm_has_plan(algorithm: Algorithm, facts: Public, target: Target
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
-            rehearse_algorithm_plan(algorithm.plan(public, target), oracle, public)
+            rehearse_algorithm_run(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
             if records == REFERENCE:
                 raise
-            raise ValueError(_explain_missing_algorithm_plan(algorithm, f"{records} record", error)) from None
+            raise ValueError(_explain_refused_algorithm_count(algorithm, f"{records} record", error)) from None
 
 
-def _explain_missing_algorithm_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
+def _explain_refused_algorithm_count(algorithm: Algorithm, records: str, error: Exception) -> str:
     """Returns the text of the error for settings without a plan for that number of records."""
     return (
         f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
@@ -138,13 +138,15 @@ def _explain_missing_algorithm_plan(algorithm: Algorithm, records: str, error: E
     )
 
 
-def check_algorithm_after_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Applies ``check_algorithm_has_plan`` to the part of a target that the count leaves."""
-    check_algorithm_has_plan(algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle)
+def check_algorithm_beside_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """Applies ``check_algorithm_for_any_count`` to the part of a target that the count leaves."""
+    check_algorithm_for_any_count(
+        algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle
+    )
 
 
 def compute_algorithm_charge_with_count(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """Returns the charge of ``release_count_and_plan_algorithm``, which is the same for any records."""
+    """Returns the charge of ``release_record_count_for_algorithm``, which is the same for any records."""
     held, count = _divide_algorithm_target(algorithm, facts, target)
     return count + held.charge
 

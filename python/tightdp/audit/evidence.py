@@ -69,7 +69,7 @@ class Evidence:
         ``delta`` is in [0, 1]. Raises ValueError for another one.
         """
         d = _check.closed_unit("delta", delta)
-        found = max(_compute_log_rate_ratio(p - d, q) for p, q, _ in self._list_test_directions())
+        found = max(_compute_attack_log_rate_ratio(p - d, q) for p, q, _ in self._list_test_directions())
         # Logarithms and quotients are rounded by a few parts in 10^16.
         return max(0.0, found if math.isinf(found) else found - 1e-12 * (1 + abs(found)))
 
@@ -94,7 +94,7 @@ class Evidence:
         claim.
         """
         for p, q, direction in self._list_test_directions():
-            most = _compute_log_rate_ratio(p, q)
+            most = _compute_attack_log_rate_ratio(p, q)
             if most <= 0:
                 continue
             for slope in np.linspace(0.0, min(most, 50.0), SLOPES, endpoint=False):
@@ -108,7 +108,7 @@ class Evidence:
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
 
-def _compute_log_rate_ratio(p: float, q: float) -> float:
+def _compute_attack_log_rate_ratio(p: float, q: float) -> float:
     if p <= 0 or q >= 1:
         return -math.inf
     return math.log(p) - math.log(q) if q > 0 else math.inf

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 from ..release.noise import SecureRandom
-from .binomial import MOST_TRIALS, TAIL_ERROR, binomial_tail_probability, log_binomial_pmf
+from .binomial import MOST_TRIALS, TAIL_ERROR, compute_attack_log_pmf, compute_attack_tail_probability
 from .paired_audit import convert_attack_scores
 
 _LARGEST = 100.0
@@ -135,10 +135,10 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     eps = _check.nonnegative("epsilon", epsilon)
     d = _check.closed_unit("delta", delta)
     q = 1 / (1 + math.exp(-eps))
-    total, left = binomial_tail_probability(v, r, q), m * d * (1 - q)
+    total, left = compute_attack_tail_probability(v, r, q), m * d * (1 - q)
     short = 1
     while left > 0 and short <= v and total < 1:
-        likely = math.exp(log_binomial_pmf(v - short, r, q))
+        likely = math.exp(compute_attack_log_pmf(v - short, r, q))
         total += min(likely, left / short)
         left -= short * likely
         short += 1

@@ -56,11 +56,11 @@ def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None
 
     An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
     """
-    if out.is_file() and not force and not (mark is not None and _has_mark_of_file(out, mark)):
+    if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
-def keep_existing_model(out: Path, force: bool) -> None:
+def keep_existing_model_output(out: Path, force: bool) -> None:
     """Raises ValueError if the file ``out`` exists already and there is no ``force``.
 
     The file may be a model, and the budget that was spent on a model cannot be recovered. Raises ValueError even with
@@ -68,11 +68,11 @@ def keep_existing_model(out: Path, force: bool) -> None:
     """
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
-        if ledger != out and ledger.is_file() and _has_mark_of_file(ledger, b"SQLite format 3"):
+        if ledger != out and ledger.is_file() and _has_output_mark(ledger, b"SQLite format 3"):
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
     if out.is_file() and not force:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
-    if out.is_file() and _has_mark_of_file(out, b"SQLite format 3"):
+    if out.is_file() and _has_output_mark(out, b"SQLite format 3"):
         raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
 
 
@@ -149,13 +149,13 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
 
 def keep_budgeted_output(out: Path) -> None:
     """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_has_mark_of_file(out, b"SQLite format 3") or _has_mark_of_file(out, b'"tightdp_model"')):
+    if out.is_file() and (_has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"')):
         raise ValueError(
             f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
         )
 
 
-def _has_mark_of_file(path: Path, mark: bytes) -> bool:
+def _has_output_mark(path: Path, mark: bytes) -> bool:
     """Tells whether ``mark`` is in the first 64 bytes of a file."""
     with open_file(path) as file:
         return mark in file.read(64)
@@ -167,7 +167,7 @@ def check_standard_output() -> None:
         raise ValueError("the standard output is closed: what is released could not be printed. Nothing was spent")
 
 
-def print_release(text: str) -> None:
+def print_command_release(text: str) -> None:
     """Prints a release on standard output.
 
     If standard output cannot be written, the release is printed on standard error instead, because budget was spent on

@@ -19,7 +19,7 @@ from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
 from ..gate.count_threshold import compute_count_noise_and_threshold
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, plan_with_remaining_budget
+from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, find_remaining_budget_share
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
 from ..records.text import NO_VALUE, write_cell_as_text
@@ -62,7 +62,7 @@ def must_learn_labels(classes: Any) -> bool:
     return isinstance(classes, str) and classes == LEARN
 
 
-def require_typed_labels(labels: Any) -> Any:
+def require_typed_classifier_labels(labels: Any) -> Any:
     """Returns the labels as an array whose type does not depend on single records.
 
     An array or a column keeps its type, and Python objects in it become texts. Raises TypeError for labels without a
@@ -119,7 +119,7 @@ def plan_label_release(
         return LabelRelease(own, epsilon, part, build_caps_for_charge(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
-    return plan_with_remaining_budget(
+    return find_remaining_budget_share(
         plan_labels_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
     )
 
@@ -192,6 +192,6 @@ def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArr
     return found
 
 
-def exclude_records_from_training(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
+def exclude_records_of_estimator(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
     """Returns the features with NaN in the rows of ``others``, so that these records contribute nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

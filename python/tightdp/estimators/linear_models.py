@@ -29,18 +29,18 @@ from .labels import (
     LabelRelease,
     check_label_type_of_blocks,
     count_records_of_labels,
-    exclude_records_from_training,
+    exclude_records_of_estimator,
     find_places_of_labels,
     must_learn_labels,
     plan_label_release,
     release_classifier_labels,
-    require_typed_labels,
+    require_typed_classifier_labels,
     select_classifier_labels,
 )
 from .preparation import (
     LabelPreparation,
-    count_classes_of_block,
-    list_classes_of_block,
+    count_classifier_classes_of_block,
+    list_classifier_classes_of_block,
     read_classifier_labels,
     scale_features_for_estimator,
 )
@@ -204,7 +204,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         features = scale_features_for_estimator(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn_labels(self.classes) or must_learn_labels(classes)
         labels, present = read_classifier_labels(
-            "y", require_typed_labels(y) if learning else y, few=learning and not again
+            "y", require_typed_classifier_labels(y) if learning else y, few=learning and not again
         )
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
@@ -215,7 +215,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             targets = np.searchsorted(self.classes_, labels)
         else:
             targets, others = find_places_of_labels(labels, self.classes_)
-            features = exclude_records_from_training(features, others)
+            features = exclude_records_of_estimator(features, others)
         table = self._compute_class_weights()
         if table is not None:
             sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
@@ -230,12 +230,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         counts: Counter[str] = Counter()
         if must_learn_labels(self.classes) or must_learn_labels(classes):
             check_label_type_of_blocks(blocks)
-            blocks, found = scan_blocks(blocks, count_classes_of_block)
+            blocks, found = scan_blocks(blocks, count_classifier_classes_of_block)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            blocks, labels = scan_blocks(blocks, list_classes_of_block)
+            blocks, labels = scan_blocks(blocks, list_classifier_classes_of_block)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
         return RecordStream(blocks, prepare, largest=largest)

@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_not_fitted_part
+from .shared.all_or_nothing import fit_copy_of_estimator
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_estimator_features
 from .shared.statements import UNSCALED
 
@@ -75,14 +75,14 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may be given in blocks. The argument y is not used.
 
         Returns the estimator itself.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = make_algorithm_source(self.random_state)

@@ -16,7 +16,7 @@ from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_cell_kind
 from .labels import (
     count_records_of_labels,
-    exclude_records_from_training,
+    exclude_records_of_estimator,
     find_indices_of_labels,
     find_places_of_labels,
 )
@@ -43,12 +43,12 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
 
-def list_classes_of_block(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+def list_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
     """Returns the different labels of a block."""
     return read_classifier_labels("y", targets, few=True)[1]
 
 
-def count_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
     """Returns the different labels of a block, and the number of records of each label."""
     labels, present = read_classifier_labels("y", targets, few=True)
     return present, count_records_of_labels(labels)
@@ -61,7 +61,7 @@ LOOKED_AT = 1000
 of a column makes its features large in most records."""
 
 
-def warn_of_unscaled_features(features: Array) -> None:
+def warn_estimator_of_unscaled_features(features: Array) -> None:
     """Warns if more than half of the first records have a feature of magnitude above ``LARGE``.
 
     The gradients of such records are clipped to one norm, and then say little about their other features. The warning
@@ -146,7 +146,7 @@ class LabelPreparation:
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:
             labels, others = find_places_of_labels(targets, self.classes)
-            features = exclude_records_from_training(features, others)
+            features = exclude_records_of_estimator(features, others)
         else:
             labels = find_indices_of_labels(targets, self.classes)
         weights = None if self.weights is None else self.weights[labels]

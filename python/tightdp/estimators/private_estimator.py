@@ -19,9 +19,9 @@ from ..algorithms.driver import (
 )
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import (
-    check_algorithm_after_count,
+    check_algorithm_beside_count,
     compute_algorithm_charge_with_count,
-    rehearse_algorithm_plan,
+    rehearse_algorithm_run,
 )
 from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
@@ -46,13 +46,13 @@ from .preparation import (
     is_same_estimator_bounds,
     resolve_estimator_bounds,
     scale_features_for_estimator,
-    warn_of_unscaled_features,
+    warn_estimator_of_unscaled_features,
 )
 from .shared import statements as stated
-from .shared.all_or_nothing import fit_on_a_copy
+from .shared.all_or_nothing import fit_copy_of_estimator
 from .shared.continued_account import ContinuedFitAccount
 from .shared.nested_parameters import NestedParameters
-from .shared.ownership import check_not_fitted_part
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
@@ -60,7 +60,7 @@ NONE = 0, 0
 records were in no run before."""
 
 
-def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:
+def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
     """Returns the seed of the run that follows ``runs`` runs, so that its noise differs from that of the first run."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
@@ -138,17 +138,17 @@ class PrivateEstimator(NestedParameters):
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
-            check_algorithm_after_count(algorithm, facts, target, nothing)
+            check_algorithm_beside_count(algorithm, facts, target, nothing)
         else:
-            rehearse_algorithm_plan(algorithm.plan(facts, target), nothing, facts)
+            rehearse_algorithm_run(algorithm.plan(facts, target), nothing, facts)
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
@@ -162,7 +162,7 @@ class PrivateEstimator(NestedParameters):
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
             if self.bounds is None and isinstance(records, Records):
-                warn_of_unscaled_features(records.features)
+                warn_estimator_of_unscaled_features(records.features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
@@ -184,7 +184,7 @@ class PrivateEstimator(NestedParameters):
             delta=self.delta if rest is None else rest.delta,
             public_size=self.public_size,
             regularization=self.regularization,
-            random_state=_shift_seed_of_refit(self.random_state, runs),
+            random_state=_shift_seed_of_estimator(self.random_state, runs),
             callback=self.callback,
             ledger=payment if rest is None else None,  # the release of labels has paid for the whole run
             note=note,

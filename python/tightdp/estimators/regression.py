@@ -28,8 +28,8 @@ from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
 from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_not_fitted_part
+from .shared.all_or_nothing import fit_copy_of_estimator
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -101,7 +101,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately to features X (n, d) and numbers y (n,), or to ``Blocks``, which hold both.
@@ -110,7 +110,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
         Returns the estimator itself.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weighted_blocks(blocks, "Ridge")

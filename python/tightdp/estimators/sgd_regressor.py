@@ -15,7 +15,7 @@ from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
 from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
 from ..records.stream import RecordStream
-from .labels import exclude_records_from_training
+from .labels import exclude_records_of_estimator
 from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
 from .private_estimator import PrivateEstimator
 from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
@@ -182,6 +182,6 @@ class _RegressorPreparation:
         """Returns features and targets within bounds. A record whose target is NaN contributes nothing."""
         values = self.target.map_values(targets[:, None])[:, 0]
         missing = np.isnan(values)
-        return exclude_records_from_training(scale_features_for_estimator(self.bounds, features), missing), np.where(
+        return exclude_records_of_estimator(scale_features_for_estimator(self.bounds, features), missing), np.where(
             missing, 0.0, values
         )

@@ -26,7 +26,7 @@ from .budget import ReleaseBudget
 from .count_threshold import compute_count_noise_and_threshold, select_values_above_threshold
 from .minimum_query import PerturbedMinimumQuery
 from .oracle import Integers, Query
-from .selection import ExactCoins, select_by_exponential_mechanism, select_by_permute_and_flip
+from .selection import SelectionCoins, select_score_by_exponential_mechanism, select_score_by_permute_and_flip
 from .shares import NoiseShare
 
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
@@ -122,15 +122,15 @@ class Gate:
         if not query.scores:
             raise ValueError("query must be a query of scores")
         if isinstance(mechanism, BoundedRange):
-            rate, choose = _check.positive("eta", mechanism.eta), select_by_exponential_mechanism
+            rate, choose = _check.positive("eta", mechanism.eta), select_score_by_exponential_mechanism
         else:
-            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_by_permute_and_flip
+            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
         with np.errstate(over="ignore"):  # an index whose offset overflows is never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
-        return self._finish_release(choose(scores, a_step, ExactCoins(self._source)), spent)
+        return self._finish_release(choose(scores, a_step, SelectionCoins(self._source)), spent)
 
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare

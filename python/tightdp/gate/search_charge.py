@@ -48,7 +48,7 @@ def check_search_charge_covered(charge: Composition, cover: Composition) -> None
         raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
 
 
-def convert_search_to_ledger_charge(charge: Composition, delta: float) -> Composition:
+def convert_search_charge_for_ledger(charge: Composition, delta: float) -> Composition:
     """Returns the charge of a search for a ledger. If a mechanism of the search has a delta, the search has no finite
     Renyi divergence. It is then charged as (epsilon, delta)-DP."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]

@@ -16,7 +16,7 @@ BATCH = 128
 """Number of 64-bit words that are drawn together. An ordinary choice needs fewer words."""
 
 
-class ExactCoins:
+class SelectionCoins:
     """A generator of coins that have exact probabilities, from the bits of a random source."""
 
     def __init__(self, source: RandomSource) -> None:
@@ -66,7 +66,7 @@ class ExactCoins:
                 return found
 
 
-def select_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns an index j with probability proportional to exp(-rate * scores[j]).
 
     An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
@@ -78,7 +78,7 @@ def select_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins
             return j
 
 
-def select_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_score_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
     al. 2021).
 

@@ -37,7 +37,7 @@ class NoiseShare(NamedTuple):
         return NoiseShare(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
-def plan_with_remaining_budget(
+def find_remaining_budget_share(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
     """Returns ``plan(e)`` for about the largest e with which the whole run is (``epsilon``, ``delta``)-DP.

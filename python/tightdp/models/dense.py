@@ -109,7 +109,7 @@ def sum_clipped_dense_gradients(
     """Returns sum_k m_k modulo 2^64. The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k
     is the gradient of record k.
 
-    ``grid`` is ``grid_for_outer_products(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
+    ``grid`` is ``choose_dense_gradient_grid(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
     about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The result is not divided by b. The bound |m_k grid / b| <=
     max_norm holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm.
     ``weights`` in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or
@@ -146,7 +146,7 @@ def add_dense_products(
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
     of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
     record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
-    ``choose_outer_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
+    ``choose_dense_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
     ``max_norms``, in [0, max_norm], each record has its own bound. Source: docs/theory/exact-products.md, section 7.
     """
     found = _round_dense_products(layers)

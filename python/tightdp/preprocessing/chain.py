@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.ownership import mark_as_estimator_part
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
@@ -78,7 +78,7 @@ class Chain(NamedTransformers, PrivateTransformer):
             member = copy_unfitted_estimator(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
-            mark_as_fitted_part(member, self)
+            mark_as_estimator_part(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 

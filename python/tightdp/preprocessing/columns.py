@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.ownership import mark_as_estimator_part
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
@@ -109,7 +109,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
             if member is not None:
                 member._release_and_learn(part, gate, each)
                 member.charged_ = member._charge(each)
-                mark_as_fitted_part(member, self)
+                mark_as_estimator_part(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:

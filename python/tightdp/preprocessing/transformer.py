@@ -15,8 +15,8 @@ from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..bound import Bound
 from ..composition import Composition
-from ..estimators.shared.all_or_nothing import fit_on_a_copy
-from ..estimators.shared.ownership import check_not_fitted_part
+from ..estimators.shared.all_or_nothing import fit_copy_of_estimator
+from ..estimators.shared.ownership import check_not_estimator_part
 from ..estimators.shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -77,14 +77,14 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
 
         Returns the transformer itself. An error names the argument, before any record is used.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         X = convert_memory_map_to_preprocess(X)
         spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)

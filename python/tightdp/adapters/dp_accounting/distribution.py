@@ -21,7 +21,7 @@ from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question
 from ...composition import Composable
 from ...options import Neighbors
-from .hull import build_exported_hull
+from .hull import build_exported_pld_hull
 
 INTERVAL = 1e-4
 """Interval of the default grid, which is the default of dp_accounting."""
@@ -95,15 +95,15 @@ def privacy_loss_distribution(
         )
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # This profile bounds both orders of the neighbours, so one distribution serves both.
-        points = _bound_delta_for_export(run, neighbors, interval)
+        points = _bound_exported_pld_delta(run, neighbors, interval)
         return PrivacyLossDistribution(_build_pld_pmf(points, points, interval))
-    removed, added = _bound_delta_for_export(run, "remove", interval), _bound_delta_for_export(run, "add", interval)
+    removed, added = _bound_exported_pld_delta(run, "remove", interval), _bound_exported_pld_delta(run, "add", interval)
     return PrivacyLossDistribution(_build_pld_pmf(removed, added, interval), _build_pld_pmf(added, removed, interval))
 
 
 def _build_pld_pmf(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
     """Returns probability masses of dp_accounting for the direction whose upper bounds of delta are ``above``."""
-    masses = build_exported_hull(above, below, interval)
+    masses = build_exported_pld_hull(above, below, interval)
     lowest, highest = min(masses.at), max(masses.at)
     if highest - lowest <= LONG:
         return pld_pmf.create_pmf(masses.at, interval, masses.infinity, True)
@@ -112,7 +112,7 @@ def _build_pld_pmf(above: dict[int, float], below: dict[int, float], interval: f
     return pld_pmf.DensePLDPmf(interval, lowest, dense, masses.infinity, True)
 
 
-def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
+def _bound_exported_pld_delta(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Returns upper bounds of delta at multiples of ``interval`` that are dense enough to be joined by chords."""
     before = work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
@@ -125,7 +125,7 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
     pairs = question.dominating_pairs()
     fast = cheap and first.engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
-    def bound_exported_deltas(multiples: list[int]) -> dict[int, float]:
+    def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
             found = [max(contour.bound_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
@@ -135,18 +135,18 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
             found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
-    top = _find_highest_exported_loss(run, neighbors, interval)
+    top = _find_highest_exported_pld_loss(run, neighbors, interval)
     pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
-    found = bound_exported_deltas(nodes)
+    found = bound_exported_pld_deltas(nodes)
     gaps = list(pairwise(nodes))
     while gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]:
         middles = [(low + high) // 2 for low, high in gaps]
-        found |= bound_exported_deltas(middles)
+        found |= bound_exported_pld_deltas(middles)
         halved = []
         for (low, high), middle in zip(gaps, middles, strict=True):
             width = (high - low) * interval
-            chord = found[low] + _compute_exported_chord_share((middle - low) * interval, width) * (
+            chord = found[low] + _compute_exported_pld_chord_share((middle - low) * interval, width) * (
                 found[high] - found[low]
             )
             # The curve is convex, so a small gap at the middle bounds the gap elsewhere, unless most of the interval is
@@ -157,13 +157,13 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
     return found
 
 
-def _compute_exported_chord_share(part: float, whole: float) -> float:
+def _compute_exported_pld_chord_share(part: float, whole: float) -> float:
     """Returns (e^part - 1) / (e^whole - 1), where ``whole`` is an interval's width in epsilon and ``part`` the distance
     of a point from its start. This is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 
-def _find_highest_exported_loss(run: Composable, neighbors: Neighbors, interval: float) -> int:
+def _find_highest_exported_pld_loss(run: Composable, neighbors: Neighbors, interval: float) -> int:
     """Returns an integer k such that delta hardly decreases beyond k * ``interval``, or 0 if none is known."""
     rest = run.delta(_check.LARGEST, neighbors=neighbors, width=COARSE).upper * (1 + COARSE) + TAIL
     most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0

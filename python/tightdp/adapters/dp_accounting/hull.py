@@ -12,7 +12,7 @@ _SLACK = 2.0**-48
 """Bound on the rounding error of a mass, relative to the sum of its terms. There are at most thirty-two roundings."""
 
 
-class ExportedMasses(NamedTuple):
+class ExportedPLDMasses(NamedTuple):
     """The masses of a pair's first distribution P at the losses ``k * interval``, rounded up, and at an infinite
     loss."""
 
@@ -20,14 +20,14 @@ class ExportedMasses(NamedTuple):
     infinity: float
 
 
-def build_exported_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedMasses:
+def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
     """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
     mappings have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed
     pair.
     """
-    points = _ExportedCurve(above, below, interval)
+    points = _ExportedPLDCurve(above, below, interval)
     nodes: list[int] = []
     for k in points.all:
         # A node of negative mass is above the chord between its neighbours, and is removed. None stands for x = 0.
@@ -38,19 +38,19 @@ def build_exported_hull(above: dict[int, float], below: dict[int, float], interv
     for low, k, high in zip([None, *nodes], nodes, [*nodes[1:], None], strict=False):
         mass, terms = points.compute_mass(low, k, high)
         at[k] = max(mass, 0.0) + _SLACK * terms
-    return ExportedMasses(at, points.delta(nodes[-1]))
+    return ExportedPLDMasses(at, points.delta(nodes[-1]))
 
 
-class _ExportedCurve:
+class _ExportedPLDCurve:
     """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is stored instead of H, to avoid
     cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
-        self._delta = _make_exported_bounds_nonincreasing(above, start)
+        self._delta = _make_exported_pld_bounds_nonincreasing(above, start)
         self._excess = {
             -k: math.exp(-k * interval) * value
-            for k, value in _make_exported_bounds_nonincreasing(below, start).items()
+            for k, value in _make_exported_pld_bounds_nonincreasing(below, start).items()
         }
         self._interval = interval
         self.all = sorted({*self._delta, *self._excess})
@@ -93,7 +93,7 @@ class _ExportedCurve:
         return (here - behind) / width, (here + behind if k < 0 else here - behind) / width
 
 
-def _make_exported_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
+def _make_exported_pld_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
     """Returns the bounds in the order of k, lowered so that none exceeds ``start`` or the bound before it."""
     found, least = {}, start
     for k in sorted(values):

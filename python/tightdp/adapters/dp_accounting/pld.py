@@ -156,7 +156,7 @@ class FractionalSensitivityError(TypeError, ValueError):
     """Error for a sensitivity that is not an integer. tightdp raises TypeError for it, and dp_accounting ValueError."""
 
 
-def _check_integer_sensitivity(sensitivity: Any) -> int:
+def _check_pld_sensitivity(sensitivity: Any) -> int:
     """Returns ``sensitivity``. Raises an error unless it is a positive integer."""
     try:
         return _check.count("sensitivity", sensitivity)
@@ -250,9 +250,7 @@ def from_discrete_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.DiscreteLaplace(
-        invert_event_parameter_down("parameter", parameter), _check_integer_sensitivity(sensitivity)
-    )
+    noise = m.DiscreteLaplace(invert_event_parameter_down("parameter", parameter), _check_pld_sensitivity(sensitivity))
     return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
 
 
@@ -277,7 +275,7 @@ def from_discrete_gaussian_mechanism(
             use_connect_dots,
         )
     return _make_certified_pld(
-        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_integer_sensitivity(sensitivity)), sampling_prob),
+        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_pld_sensitivity(sensitivity)), sampling_prob),
         value_discretization_interval,
     )
 

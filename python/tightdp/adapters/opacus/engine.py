@@ -187,7 +187,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         spent = self.accountant.composition
         if spent.parts:
             used = self.accountant.get_epsilon(target_delta)
-            least = _predict_report(self.accountant, MOST_NOISE, rate, steps, target_delta)
+            least = _predict_opacus_report(self.accountant, MOST_NOISE, rate, steps, target_delta)
             if least > target_epsilon:
                 raise ValueError(
                     f"target_epsilon must leave room beside what is spent: the account's {len(self.accountant)} steps "
@@ -217,14 +217,16 @@ def _raise_noise_for_opacus_report(
     is a little higher. The noise is raised until the bound that will be reported meets the target too.
     """
     while noise_multiplier > 0:
-        reported = _predict_report(accountant, noise_multiplier, rate, steps, delta)
+        reported = _predict_opacus_report(accountant, noise_multiplier, rate, steps, delta)
         if reported <= epsilon:
             break
         noise_multiplier *= 1 + max(reported / epsilon - 1, 1e-9) if epsilon > 0 else 2.0
     return noise_multiplier
 
 
-def _predict_report(accountant: Accountant, noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def _predict_opacus_report(
+    accountant: Accountant, noise_multiplier: float, rate: float, steps: int, delta: float
+) -> float:
     """Returns the epsilon that the account will report after ``steps`` further steps."""
     planned = Accountant()
     planned.history = [*accountant.history, (noise_multiplier, rate, steps)]

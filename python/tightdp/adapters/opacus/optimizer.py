@@ -177,7 +177,7 @@ class ExactOpacusOptimizer(_Base):
             _check_processed_flag(p.grad_sample)
             if p.summed_grad is not None:
                 _check_processed_flag(p.summed_grad)
-        batches = _collect_grad_samples(self, parameters)
+        batches = _collect_opacus_grad_samples(self, parameters)
         sums, begun = self._begin_step_sums(parameters, batches[0])
         for batch in batches:
             exact = sums.grid is not None
@@ -398,7 +398,7 @@ def _seed_opacus_noise(generator: Any) -> RandomSource:
     return Philox(int(seed))
 
 
-def _collect_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
+def _collect_opacus_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
     """Returns the per-example gradients of each physical batch, as a list of one tensor for each parameter.
 
     All tensors are of one dtype.

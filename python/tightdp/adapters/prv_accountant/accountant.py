@@ -66,10 +66,12 @@ class PRVAccountant:
         """Returns bounds on delta at any real ``epsilon``."""
         return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
-    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedPRVs:
+    def compute_composition(
+        self, num_self_compositions: int | Sequence[int] | None = None
+    ) -> ComposedPrivacyRandomVariables:
         """Returns the composed variables, which have methods for epsilon and delta."""
         self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # this checks the counts
-        return ComposedPRVs(self, num_self_compositions)
+        return ComposedPrivacyRandomVariables(self, num_self_compositions)
 
     def _ask_both_sides(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
@@ -102,7 +104,7 @@ class PRVAccountant:
         return [_check.count(name, count, least=least) for count in counts]
 
 
-class ComposedPRVs:
+class ComposedPrivacyRandomVariables:
     """The result of ``PRVAccountant.compute_composition``. It returns the same bounds as the accountant."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:

@@ -91,7 +91,7 @@ def check_algorithm_step_count(name: str, value: Any) -> int:
     return _check.count(name, value, most=MOST_RELEASES)
 
 
-def check_algorithm_plan_length(plan: AlgorithmPlan) -> None:
+def check_algorithm_release_count(plan: AlgorithmPlan) -> None:
     """Raises ValueError, before anything is released, if a plan has more than ``MOST_RELEASES`` releases."""
     charged = sum(count for _, count in plan.budget.charge().parts)
     releases = max(plan.releases or 0, charged)

@@ -44,7 +44,7 @@ def choose_total_step_length(public: Public, signal: float, max_norm: float, spr
     return spread * signal / max_norm
 
 
-def bound_curvature_for_steps(max_norm: float) -> float:
+def bound_curvature_for_step_length(max_norm: float) -> float:
     """Returns the largest curvature of a logistic loss along the intercept if gradients are clipped to ``max_norm``.
 
     This is the largest curvature where the residual is below ``max_norm`` (docs/theory/training.md, section 7). Other
@@ -53,7 +53,7 @@ def bound_curvature_for_steps(max_norm: float) -> float:
     return residual * (1 - residual)
 
 
-def choose_plain_sgd_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Returns steps of length ``stride``, momentum included, or shorter ones if these would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
@@ -62,7 +62,7 @@ def choose_plain_sgd_steps(public: Public, stride: float, max_norm: float, momen
     regularization is kept within half of the limit. The gradient of a squared loss is unbounded too. Its curvature is
     at most |x|^2, and the number of parameters stands for |x|^2, because features are in [0, 1].
     """
-    longest = 2 * (1 + momentum) / bound_curvature_for_steps(max_norm)
+    longest = 2 * (1 + momentum) / bound_curvature_for_step_length(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
     if public.loss is not None and math.isinf(public.loss.lipschitz):
         curvature += public.loss.curvature * public.size
@@ -77,7 +77,7 @@ def resolve_algorithm_optimizer(
     """Returns the optimizer that was ``given``, after a check that it is stable. If it is None, returns plain steps
     whose total length follows from ``signal`` and ``spread``."""
     if given is None:
-        return choose_plain_sgd_steps(
+        return choose_sgd_step_length(
             public, choose_total_step_length(public, signal, max_norm, spread) / steps, max_norm
         )
     check_stable_step_length("optimizer", public, given)

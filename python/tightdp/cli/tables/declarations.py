@@ -49,7 +49,7 @@ class Declarations:
         """
         if self.classes == LEARN:
             return LEARN
-        labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
+        labels = _declare_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
         if len(labels) < 2:
             raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
         return labels
@@ -66,7 +66,7 @@ class Declarations:
                         f"declared with --schema"
                     )
         return {
-            column: _list_occurring_values(rows, column, f"--categories {column}=") if given is None else given
+            column: _declare_occurring_values(rows, column, f"--categories {column}=") if given is None else given
             for column, given in self.categories.items()
         }
 
@@ -228,7 +228,7 @@ def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
     return values
 
 
-def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
+def _declare_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
     """Returns all values of a column. Raises ValueError, which names ``option``, if the column has no value or too
     many."""
     found = set(rows.get_column(column)).difference(NO_VALUE)

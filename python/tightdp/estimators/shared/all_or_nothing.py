@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def fit_on_a_copy(fit: Method) -> Method:
+def fit_copy_of_estimator(fit: Method) -> Method:
     """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
 
     A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without this, an estimator could
@@ -18,11 +18,11 @@ def fit_on_a_copy(fit: Method) -> Method:
     """
 
     @wraps(fit)
-    def run_fit_on_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_fit_on_estimator_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         fit(copy, *args, **kwargs)
         self.__dict__ = vars(copy) | self.get_params(deep=False)
         return self
 
-    return cast(Method, run_fit_on_copy)
+    return cast(Method, run_fit_on_estimator_copy)
