@@ -84,7 +84,7 @@ class Composable:
         return NotImplemented
 
     def __mul__(self, count: int) -> Composition:
-        return self._to_composition()._multiply_by(_check.count("count", count))
+        return self._to_composition()._multiply_by(_check.check_count_argument("count", count))
 
     __rmul__ = __mul__
 
@@ -384,7 +384,7 @@ class Composition(Composable):
             if not (isinstance(part, (tuple, list)) and len(part) == 2 and isinstance(part[0], Mechanism)):
                 raise TypeError(f"parts must be pairs (Mechanism, count), got {part!r}; runs are composed by + and *")
             mechanism, count = part
-            checked.append((mechanism, _check.count("count", count)))
+            checked.append((mechanism, _check.check_count_argument("count", count)))
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
         self._latest: Parts | None = None
         self._parts: Parts | None = None
@@ -439,7 +439,7 @@ class Composition(Composable):
         if self._latest is None:
             latest = _flatten_composition(self._get_pieces())
             for _, total in latest:
-                _check.count("count", total)
+                _check.check_count_argument("count", total)
             self._latest = latest
             self._pending = ()
         return self._latest

@@ -88,5 +88,5 @@ def _build_cuda_question(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
     asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
-    request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
+    request = replace(asked.request, max_bytes=_check.check_count_argument("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)

@@ -80,7 +80,7 @@ class PrivacyLoss(Mechanism):
         losses, masses = _check_loss_table("losses", self.losses, "probabilities", self.probabilities)
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
-        _check.choice("relation", self.relation, get_args(Relation))
+        _check.check_choice_argument("relation", self.relation, get_args(Relation))
         if not isinstance(self.mirrored, bool):
             raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
         if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
@@ -262,14 +262,14 @@ class PrivacyLoss(Mechanism):
         >>> 0 <= loss.epsilon(1e-5).upper - dp.Gaussian(2.0).epsilon(1e-5).upper < 1e-3
         True
         """
-        low, high = _check.real("low", low), _check.real("high", high)
+        low, high = _check.check_real_argument("low", low), _check.check_real_argument("high", high)
         if not low < high:
             raise ValueError(f"high must be a number above low={low!r}, got {high!r}")
         infinity = _check.closed_unit("infinity", infinity)
-        points = _check.count("points", points, least=2, most=1 << 22)
+        points = _check.check_count_argument("points", points, least=2, most=1 << 22)
         error = _check.nonnegative("error", error)
         y = np.linspace(low, high, points)
-        values = _check.reals("what cdf returns", cdf(y), "numbers in [0, 1]")
+        values = _check.check_array_argument("what cdf returns", cdf(y), "numbers in [0, 1]")
         if values.shape != y.shape:
             raise ValueError(f"cdf must return one value for each argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
@@ -335,7 +335,7 @@ def _check_loss_table(
 
 def _check_loss_vector(name: str, values: Any) -> NDArray[np.float64]:
     """Returns ``values`` as an array. Raises ValueError unless they are a one-dimensional array of finite numbers."""
-    array = _check.reals(name, values, "a sequence of numbers")
+    array = _check.check_array_argument(name, values, "a sequence of numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if not np.isfinite(array).all():

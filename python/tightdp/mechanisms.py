@@ -213,7 +213,7 @@ class RandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
-        _set_mechanism_fields(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
+        _set_mechanism_fields(self, num_buckets=_check.check_count_argument("num_buckets", self.num_buckets, least=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class DiscreteGaussian(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
-        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, sensitivity=_check.check_count_argument("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
@@ -346,10 +346,12 @@ class DiscreteGaussianVector(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
-        s = _check.real("sensitivity", self.sensitivity, "a number in [1, inf)")
+        s = _check.check_real_argument("sensitivity", self.sensitivity, "a number in [1, inf)")
         if not s >= 1:
             raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
-        _set_mechanism_fields(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
+        _set_mechanism_fields(
+            self, sensitivity=s, dimensions=_check.check_count_argument("dimensions", self.dimensions)
+        )
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
@@ -381,7 +383,7 @@ class DiscreteLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, scale=_check.positive("scale", self.scale))
-        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, sensitivity=_check.check_count_argument("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
@@ -429,12 +431,12 @@ class MixtureOfGaussians(Mechanism):
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         accepted = "a sequence of 1 to 1000 distinct numbers in [0, inf), not all 0"
-        norms = _check.reals("sensitivities", self.sensitivities, accepted)
+        norms = _check.check_array_argument("sensitivities", self.sensitivities, accepted)
         distinct = norms.ndim == 1 and 0 < len(set(norms.tolist())) == len(norms) <= 1000
         if not (distinct and ((norms >= 0) & (norms < math.inf)).all() and norms.any()):
             raise ValueError(f"sensitivities must be {accepted}, got {self.sensitivities!r}")
         accepted = "a sequence of numbers in (0, 1], one for each of sensitivities, that add up to 1"
-        shares = _check.reals("probabilities", self.probabilities, accepted)
+        shares = _check.check_array_argument("probabilities", self.probabilities, accepted)
         if shares.shape != norms.shape or not ((shares > 0) & (shares <= 1)).all():
             raise ValueError(f"probabilities must be {accepted}, got {self.probabilities!r}")
         total = math.fsum(shares)
@@ -521,7 +523,10 @@ class TruncatedPoissonSampled(Mechanism):
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
         q = _check.probability("sampling_probability", self.sampling_probability)
-        n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
+        n, b = (
+            _check.check_count_argument("dataset_size", self.dataset_size),
+            _check.check_count_argument("batch_size", self.batch_size),
+        )
         _set_mechanism_fields(self, sampling_probability=q, dataset_size=n, batch_size=b)
 
     @property
@@ -571,7 +576,10 @@ class SampledWithReplacement(Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Gaussian):
             raise TypeError(f"mechanism must be a Gaussian, got {self.mechanism!r}")
-        n, b = _check.count("dataset_size", self.dataset_size), _check.count("sample_size", self.sample_size)
+        n, b = (
+            _check.check_count_argument("dataset_size", self.dataset_size),
+            _check.check_count_argument("sample_size", self.sample_size),
+        )
         _set_mechanism_fields(self, dataset_size=n, sample_size=b)
 
 
@@ -604,8 +612,10 @@ class FixedSizeSampled(Mechanism):
 
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
-        n = _check.count("dataset_size", self.dataset_size)
-        _set_mechanism_fields(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
+        n = _check.check_count_argument("dataset_size", self.dataset_size)
+        _set_mechanism_fields(
+            self, dataset_size=n, sample_size=_check.check_count_argument("sample_size", self.sample_size, most=n)
+        )
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
@@ -646,8 +656,10 @@ class RandomAllocation(Mechanism):
 
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
-        steps = _check.count("steps", self.steps)
-        _set_mechanism_fields(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+        steps = _check.check_count_argument("steps", self.steps)
+        _set_mechanism_fields(
+            self, steps=steps, selected=_check.check_count_argument("selected", self.selected, most=steps)
+        )
 
     @classmethod
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
@@ -662,7 +674,7 @@ class RandomAllocation(Mechanism):
         >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
         """
-        epochs = _check.count("epochs", epochs)
+        epochs = _check.check_count_argument("epochs", epochs)
         if epochs == 1:
             return cls(mechanism, steps, selected)
         if not isinstance(mechanism, Gaussian):
@@ -729,7 +741,7 @@ class TreeAggregation(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
-        _set_mechanism_fields(self, steps=_check.count("steps", self.steps))
+        _set_mechanism_fields(self, steps=_check.check_count_argument("steps", self.steps))
         if not isinstance(self.own_steps, bool):
             raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
 
@@ -765,8 +777,8 @@ def banded_factorization(
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125
     """
     step = PoissonSampled(Gaussian(noise_multiplier), sampling_probability)
-    width = _check.count("bands", bands)
-    return step * -(-_check.count("steps", steps) // width)
+    width = _check.check_count_argument("bands", bands)
+    return step * -(-_check.check_count_argument("steps", steps) // width)
 
 
 _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation)

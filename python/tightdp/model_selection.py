@@ -252,7 +252,7 @@ class PrivateSearchCV(BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._charge(self._plan_budget(_check.count("n_features", n_features), n_classes)[0])
+        return self._charge(self._plan_budget(_check.check_count_argument("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
@@ -292,7 +292,7 @@ class PrivateSearchCV(BaseEstimator):
         for _, estimator in made:
             for name, value in estimator.get_params().items():
                 if name.rpartition("__")[2] == "public_size" and value is not None:
-                    whole = _check.count("public_size", value)
+                    whole = _check.check_count_argument("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
         def find_search_run(epsilon: float) -> SearchRun:

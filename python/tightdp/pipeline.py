@@ -225,7 +225,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._plan(_check.count("n_features", n_features), n_classes).charge
+        return self._plan(_check.check_count_argument("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         make_algorithm_source(self.random_state)
@@ -287,7 +287,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
-        share = _check.interval("[1e-6, 1)")("share", self.share)
+        share = _check.build_argument_check("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]

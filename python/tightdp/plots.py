@@ -228,7 +228,7 @@ def _plot_profiles(
 ) -> None:
     """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
-    points = _check.count("points", points, least=2, most=_MOST_POINTS)
+    points = _check.check_count_argument("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
     finite = [
         b.upper if np.isfinite(b.upper) else max(2 * b.lower if np.isfinite(b.lower) else 0.0, 10.0) for b in ends
@@ -265,7 +265,7 @@ def _plot_tradeoffs(
     scheme: _PlotScheme,
 ) -> None:
     """Draws each run's trade-off curve, and the curve of guessing."""
-    points = _check.count("points", points, least=2, most=_MOST_POINTS)
+    points = _check.check_count_argument("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
     alphas[0] = _LEAST_ALPHA
     axes.plot([0, 1], [1, 0], color=scheme.guessing, lw=1.0, ls=":", label="guessing")

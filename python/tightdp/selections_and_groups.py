@@ -107,7 +107,7 @@ class RepeatAndSelect(Derived):
         elif shape == math.inf:
             shape = POISSON
         else:
-            shape = _check.real("shape", shape, accepted)
+            shape = _check.check_real_argument("shape", shape, accepted)
             if not shape > -1:
                 raise ValueError(f"shape must be {accepted}, got {shape!r}")
         mean = _check.positive("mean", self.mean)
@@ -154,7 +154,7 @@ class Group(Derived):
     size: int
 
     def __post_init__(self) -> None:
-        size = _check.count("size", self.size, most=MOST_RECORDS)
+        size = _check.check_count_argument("size", self.size, most=MOST_RECORDS)
         run = _reduce_derived_run(self.mechanism)
         most = _count_largest_group(run._to_composition().parts)
         if size > most:
@@ -189,7 +189,7 @@ def _count_largest_group(parts: Parts) -> float:
 
 def group_composition(run: Composition, size: int) -> Composition:
     """Returns ``run`` for a group of ``size`` records. A mechanism is treated separately if that is exact."""
-    size = _check.count("size", size, most=MOST_RECORDS)
+    size = _check.check_count_argument("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
     own = [

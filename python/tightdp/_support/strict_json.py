@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
-from .files import read_text
+from .files import read_file_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def read_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     OSError if the file cannot be read.
     """
     try:
-        text = read_text(path, MOST_BYTES)
+        text = read_file_text(path, MOST_BYTES)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not JSON: {error}") from None
     try:
@@ -102,7 +102,7 @@ def check_json_format(plain: Any, entry: str, number: int, writer: str) -> None:
     """Raises ValueError unless ``plain`` is an object with the format number ``number`` at ``entry``."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
-        has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_value(found)}"
+        has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_argument(found)}"
         raise ValueError(f"text must be what {writer} of format {number} wrote, and {has}")
 
 
@@ -143,11 +143,11 @@ def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any],
 def check_json_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
     """Raises ValueError unless ``plain`` is an object with exactly the ``expected`` entries."""
     if not isinstance(plain, dict):
-        raise ValueError(f"{_shorten_json_place(name)} must be an object, got {_check.describe_value(plain)}")
+        raise ValueError(f"{_shorten_json_place(name)} must be an object, got {_check.describe_argument(plain)}")
     wanted = set(expected)
     for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
-            listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names, key=str)[:10])
+            listed = ", ".join(_check.describe_argument(each)[1:-1] for each in sorted(names, key=str)[:10])
             raise ValueError(
                 f"{_shorten_json_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
             )
@@ -164,7 +164,7 @@ def check_same_json(plain: Any, written: Any, name: str = "") -> None:
             check_same_json(one, other, f"{name}[{k}]")
     elif plain != written or isinstance(plain, bool) != isinstance(written, bool):
         raise ValueError(
-            f"{_shorten_json_place(name)} must be what the other entries say, and is {_check.describe_value(plain)}"
+            f"{_shorten_json_place(name)} must be what the other entries say, and is {_check.describe_argument(plain)}"
         )
 
 
@@ -239,7 +239,7 @@ def _describe_json_type(hint: Any) -> str:
 
 
 def _build_json_error(name: str, accepted: str, plain: Any) -> ValueError:
-    return ValueError(f"{_shorten_json_place(name)} must be {accepted}, got {_check.describe_value(plain)}")
+    return ValueError(f"{_shorten_json_place(name)} must be {accepted}, got {_check.describe_argument(plain)}")
 
 
 def _shorten_json_place(name: str) -> str:

@@ -88,16 +88,16 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.replace_checked_fields(self, check_algorithm_step_count, "selections")
-        _check.replace_checked_fields(self, _check.count, "candidates", "every")
-        _check.replace_checked_fields(self, _check.interval("[1e-6, 1)"), "share")
-        _check.replace_checked_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.replace_checked_fields(self, _check.interval("[1e-6, inf)"), "growth")
-        _check.replace_checked_fields(self, _check.nonnegative, "stretch")
-        _check.replace_checked_fields(self, _check.below_one, "momentum")
-        _check.replace_checked_fields(self, check_centering_share, "center")
-        _check.choice("noise", self.noise, ("gumbel", "exponential"))
+        _check.check_dataclass_fields(self, exact_bound, "max_norm", "max_loss")
+        _check.check_dataclass_fields(self, check_algorithm_step_count, "selections")
+        _check.check_dataclass_fields(self, _check.check_count_argument, "candidates", "every")
+        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, 1)"), "share")
+        _check.check_dataclass_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, inf)"), "growth")
+        _check.check_dataclass_fields(self, _check.nonnegative, "stretch")
+        _check.check_dataclass_fields(self, _check.below_one, "momentum")
+        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_choice_argument("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """Returns the mechanism of a selection. ``selections`` of them have the part ``share`` of the run's zCDP.

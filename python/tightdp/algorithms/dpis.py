@@ -117,16 +117,16 @@ class DPIS:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
-        _check.replace_checked_fields(self, batch_size, "batch_size")
-        _check.replace_checked_fields(self, _check.count, "epochs")
-        _check.replace_checked_fields(self, _check.at_least_one, "reach")
-        _check.replace_checked_fields(self, _check.probability, "floor")
-        _check.replace_checked_fields(self, _check.closed_unit, "reserve", "average")
-        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.check_dataclass_fields(self, batch_size, "batch_size")
+        _check.check_dataclass_fields(self, _check.check_count_argument, "epochs")
+        _check.check_dataclass_fields(self, _check.at_least_one, "reach")
+        _check.check_dataclass_fields(self, _check.probability, "floor")
+        _check.check_dataclass_fields(self, _check.closed_unit, "reserve", "average")
+        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
-            _check.replace_checked_fields(self, _check.probability, "norm_share")
+            _check.check_dataclass_fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 

@@ -154,7 +154,7 @@ def fit(
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
-        public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
+        public = Public(_check.check_count_argument("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
         check_algorithm_release_count(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
@@ -211,5 +211,5 @@ def make_algorithm_source(random_state: Any) -> RandomSource:
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
+        return Philox(_check.check_count_argument("random_state", random_state, least=0, most=2**64 - 1))
     raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")

@@ -88,12 +88,12 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.replace_checked_fields(self, _check.below_one, "momentum")
-        _check.replace_checked_fields(self, check_centering_share, "center")
-        _check.replace_checked_fields(self, _check.closed_unit, "average")
-        _check.replace_checked_fields(self, check_algorithm_step_count, "steps")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.check_dataclass_fields(self, _check.below_one, "momentum")
+        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_dataclass_fields(self, _check.closed_unit, "average")
+        _check.check_dataclass_fields(self, check_algorithm_step_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:

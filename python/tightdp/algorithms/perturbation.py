@@ -30,7 +30,7 @@ from .shared.algorithm import AlgorithmPlan
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that the change of curvature may cost. If the cost would be more, the regularization is
 raised (docs/theory/perturbation.md, section 3)."""
-EPSILON = _check.interval("(0, 1400]")
+EPSILON = _check.build_argument_check("(0, 1400]")
 """Check of epsilon's range. Up to 1400, e^(epsilon/2), on which the least convexity depends, does not overflow."""
 COVER = 0.02
 """Part of epsilon and delta for the noise that covers the error of the computed minimum. The part can be small: the
@@ -65,8 +65,8 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "noise_multiplier")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Returns the plan of the release of one minimum with noise.
@@ -109,7 +109,7 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
 
     def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost

@@ -80,8 +80,8 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
-    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
-    successes = _check.count("successes", successes, least=0, most=trials)
+    trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.check_count_argument("successes", successes, least=0, most=trials)
     error = _check.open_unit("error", error)
     if successes == 0:
         return 0.0
@@ -99,6 +99,6 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
     """
-    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
-    successes = _check.count("successes", successes, least=0, most=trials)
+    trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.check_count_argument("successes", successes, least=0, most=trials)
     return min(1.0, math.nextafter(1.0 - lower_limit(trials - successes, trials, error), 2.0))

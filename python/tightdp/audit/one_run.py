@@ -98,7 +98,7 @@ def one_run(
         menu = sorted({max(1, m >> k) for k in range(6)})
     else:
         menu = [
-            _check.count("guesses", k, most=m)
+            _check.check_count_argument("guesses", k, most=m)
             for k in ([guesses] if isinstance(guesses, (int, np.integer)) else list(guesses))
         ]
         if not menu:
@@ -129,9 +129,9 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins
     1.0
     """
-    m = _check.count("canaries", canaries, most=MOST_TRIALS)
-    r = _check.count("guesses", guesses, least=0, most=m)
-    v = _check.count("correct", correct, least=0, most=r)
+    m = _check.check_count_argument("canaries", canaries, most=MOST_TRIALS)
+    r = _check.check_count_argument("guesses", guesses, least=0, most=m)
+    v = _check.check_count_argument("correct", correct, least=0, most=r)
     eps = _check.nonnegative("epsilon", epsilon)
     d = _check.closed_unit("delta", delta)
     q = 1 / (1 + math.exp(-eps))
@@ -170,4 +170,4 @@ def coins(canaries: int) -> npt.NDArray[np.bool_]:
     >>> coins(3).shape
     (3,)
     """
-    return SecureRandom().bernoulli(0.5, _check.count("canaries", canaries, most=MOST_TRIALS))
+    return SecureRandom().bernoulli(0.5, _check.check_count_argument("canaries", canaries, most=MOST_TRIALS))

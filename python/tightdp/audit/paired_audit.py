@@ -90,7 +90,7 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
     >>> with_canary.shape, without.shape
     ((100,), (100,))
     """
-    n = _check.count("trials", trials, least=2, most=MOST_TRIALS)
+    n = _check.check_count_argument("trials", trials, least=2, most=MOST_TRIALS)
     found = np.array([(run(True), run(False)) for _ in range(n)], dtype=np.float64)
     return found[:, 0], found[:, 1]
 
@@ -98,7 +98,7 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
 def convert_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
     """Returns scores as float64. An attack whose answer is yes or no may give booleans."""
     array = np.asarray(values)
-    return array.astype(np.float64) if array.dtype == np.bool_ else _check.reals(name, values)
+    return array.astype(np.float64) if array.dtype == np.bool_ else _check.check_array_argument(name, values)
 
 
 def _check_attack_scores(name: str, values: npt.ArrayLike) -> Scores:

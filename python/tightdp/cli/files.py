@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
-from .._support.files import open_file
+from .._support.files import open_regular_file
 from ..records.sources.rows import TextFormat
 
 
@@ -157,7 +157,7 @@ def keep_budgeted_output(out: Path) -> None:
 
 def _has_output_mark(path: Path, mark: bytes) -> bool:
     """Tells whether ``mark`` is in the first 64 bytes of a file."""
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         return mark in file.read(64)
 
 

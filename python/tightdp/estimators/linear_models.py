@@ -159,12 +159,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         ``n_classes`` is used if ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
-        size = _check.count("n_features", n_features)
+        size = _check.check_count_argument("n_features", n_features)
         if must_learn_labels(self.classes):
             return self._plan_labels(size).charge
         labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
         return self._compute_charge(
-            self._build_model(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta
+            self._build_model(size, _check.check_count_argument("n_classes", labels, least=2)), self.epsilon, self.delta
         )
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:

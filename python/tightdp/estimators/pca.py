@@ -100,7 +100,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
             records = RecordStream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        count = _check.count("n_components", self.n_components, most=size)
+        count = _check.check_count_argument("n_components", self.n_components, most=size)
         whole = size + self.center
         released, ledger = self._release_moment(build_second_moment_query(records, length, whole), noise, source)
         moment = unpack_second_moment(released, whole)

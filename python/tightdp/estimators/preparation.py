@@ -93,11 +93,11 @@ def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
         return None
     try:
         with np.errstate(over="ignore"):  # an infinite width is refused below
-            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
+            low, high = (_check.check_array_argument("bounds", b).astype(dtype) for b in given)
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):
         raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-    _check.refuse_ambiguous_bounds("bounds", given, width)
+    _check.check_unambiguous_bounds_argument("bounds", given, width)
     if not (np.isfinite(span).all() and (span > 0).all()):
         raise ValueError(
             f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
@@ -110,7 +110,7 @@ def broadcast_estimator_bounds(given: Any, width: int) -> Pair | None:
     """Returns checked bounds as new arrays of doubles, with one number for each feature."""
     if given is None:
         return None
-    low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
+    low, high = (np.array(np.broadcast_to(_check.check_array_argument("bounds", each), (width,))) for each in given)
     return low, high
 
 

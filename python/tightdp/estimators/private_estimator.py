@@ -116,7 +116,9 @@ class PrivateEstimator(NestedParameters):
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
             return compute_algorithm_charge_with_count(algorithm, Public(0, model.size, regularization, linear), target)
-        public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
+        public = Public(
+            _check.check_count_argument("public_size", self.public_size), model.size, regularization, linear
+        )
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
 

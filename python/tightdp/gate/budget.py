@@ -21,7 +21,7 @@ from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 ROUNDING = 1e-12
 """Relative excess of the charge over the cap. Half of the excess may be spent. So releases whose exact sum equals the
 cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
-EPSILON = _check.interval("(0, 1e6]")
+EPSILON = _check.build_argument_check("(0, 1e6]")
 """Check of the range of epsilon, in nats, that training accepts. A larger epsilon protects nothing, and its calibration
 would take up to a minute."""
 

@@ -112,7 +112,7 @@ def split_release_from_entry(plain: str) -> tuple[str, str | None]:
 def check_ledger_identifier(name: str, value: Any) -> str:
     """Returns ``value`` if it is 32 hexadecimal digits. Raises TypeError or ValueError for anything else."""
     if not re.fullmatch("[0-9a-f]{32}", check_ledger_text(name, value)):
-        raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_value(value)}")
+        raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_argument(value)}")
     return str(value)
 
 

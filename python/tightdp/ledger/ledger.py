@@ -238,7 +238,7 @@ class Ledger:
         """
         name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
-        now = LedgerProgress(_check.count("releases", now.releases, least=least), turn)
+        now = LedgerProgress(_check.check_count_argument("releases", now.releases, least=least), turn)
         with self._store.open_transaction(write=True) as transaction:
             self._check_header(transaction)
             last = read_last_ledger_progress(transaction, name, self._start.digest, self._store.name)
@@ -323,11 +323,11 @@ class Ledger:
         """Returns the account of the releases as JSON, and the filter's charge for each distinct mechanism in them."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
-        count = _check.count("count", count)
+        count = _check.check_count_argument("count", count)
         parts = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
-        prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
+        prices = [self._price(each, _check.check_count_argument("count", times * count)) for each, times in parts]
         return write_ledger_account(mechanism, count, self.neighbors), prices
 
     def _read_current(self) -> _KnownLedgerEntries:
@@ -382,7 +382,7 @@ class Ledger:
         check_ledger_text("note", read_json_value(str, note, "note"))
         moment = read_json_value(str, time, "time")
         if not _is_ledger_time(moment):
-            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
+            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_argument(moment)}")
         spent, release = split_release_from_entry(read_json_value(str, account, "account"))
         releases = read_ledger_account(spent, self.neighbors, "account").history
         if not releases:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._support import _check
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
-from .._support.files import check_file, open_file
+from .._support.files import check_regular_file, open_regular_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
@@ -76,7 +76,7 @@ class SQLiteLedgerStore:
                 raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
             for path in (self.path, *(Path(f"{self.path}{end}") for end in ("-journal", "-wal", "-shm"))):
                 with suppress(FileNotFoundError):
-                    check_file(path)
+                    check_regular_file(path)
             if self.path.stat().st_nlink != 1:
                 raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class SQLiteLedgerStore:
             raise LedgerError(f"{error}; {UNDONE}") from None
         except OSError as error:
             raise LedgerError(
-                f"{_check.describe_value(self.name)}: cannot be opened: {error.strerror}; {UNDONE}"
+                f"{_check.describe_argument(self.name)}: cannot be opened: {error.strerror}; {UNDONE}"
             ) from None
 
     def _check_journal(self) -> None:
@@ -97,7 +97,7 @@ class SQLiteLedgerStore:
         Commits to a write-ahead log do not wait for the disk as commits to a rollback journal do. Callers must hold the
         folder's lock, because closing the file here drops SQLite's own locks.
         """
-        with open_file(self.path) as file:
+        with open_regular_file(self.path) as file:
             start = file.read(20)
         if start.startswith(_MAGIC) and start[18:] != _ROLLBACK:
             raise LedgerError(

@@ -49,7 +49,7 @@ class SimpleImputer(PrivateTransformer):
     domain: Any = None
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        _check.choice("strategy", self.strategy, ("median", "constant"))
+        _check.check_choice_argument("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
         quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
@@ -65,7 +65,9 @@ class SimpleImputer(PrivateTransformer):
 
     def _broadcast_constants(self, columns: int) -> NDArray[np.float64]:
         try:
-            return np.array(np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)))
+            return np.array(
+                np.broadcast_to(_check.check_bounded_array_argument("fill_value", self.fill_value), (columns,))
+            )
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 

@@ -88,7 +88,7 @@ class Schema:
         optional = ("missing",) if "missing" in plain else ()
         check_json_entries("text", plain, ("tightdp_schema", "label", "classes", "columns", *optional))
         if not isinstance(plain["columns"], dict):
-            raise ValueError(f"columns must be an object, got {_check.describe_value(plain['columns'])}")
+            raise ValueError(f"columns must be an object, got {_check.describe_argument(plain['columns'])}")
         reads: list[Any] = [partial(read_json_value, str, plain["label"], "label")]
         reads += [partial(_read_schema_values, "classes", plain["classes"], 2)]
         reads += [partial(_read_schema_column, name, how) for name, how in plain["columns"].items()]
@@ -142,7 +142,7 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
     """Returns ``values``. Raises ValueError unless they are at least ``least`` texts, all different."""
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
         raise ValueError(
-            f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_value(list(values))}"
+            f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_argument(list(values))}"
         )
     if not all(value and value == value.strip() for value in values):
         raise ValueError(f"{name} must be texts without blanks around them, none of them empty")

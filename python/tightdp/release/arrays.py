@@ -163,13 +163,13 @@ def check_columns_for_clipping(name: str, value: Any, found: ExamplesToClip) -> 
     if isinstance(value, (list, tuple)) and found.is_list:
         if len(value) != len(found.shapes):
             raise ValueError(f"{name} must hold {len(found.shapes)} arrays, got {len(value)}")
-        parts = [_check.reals(name, v) for v in value]
+        parts = [_check.check_array_argument(name, v) for v in value]
         for v, shape in zip(parts, found.shapes, strict=True):
             if v.shape != shape:
                 raise ValueError(f"{name} must have shapes {list(found.shapes)}, got {v.shape}")
         flat = np.concatenate([v.reshape(-1) for v in parts])
     else:
-        flat = _check.reals(name, value)
+        flat = _check.check_array_argument(name, value)
         if flat.shape != (found.columns,) and not (not found.is_list and flat.shape == found.shapes[0]):
             raise ValueError(f"{name} must have shape {(found.columns,)}, one number for each column, got {flat.shape}")
         flat = flat.reshape(-1)
@@ -184,7 +184,7 @@ def check_weights_for_clipping(value: Any, batch: int) -> npt.NDArray[np.float64
         return None
     weights = np.asarray(value)
     if weights.dtype != np.bool_:  # booleans are weights of 0 and 1
-        weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
+        weights = _check.check_array_argument("weights", weights, "finite numbers in [0, inf)")
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.shape != (batch,):
         raise ValueError(f"weights must have shape {(batch,)}, one number for each example, got {weights.shape}")

@@ -25,10 +25,10 @@ Arithmetic = Literal["exact", "float"]
 # finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
-exact_bound = _check.interval("[1e-30, 1e30]")
+exact_bound = _check.build_argument_check("[1e-30, 1e30]")
 """Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
 and underflow."""
-check_stability = _check.interval("[1e-100, inf)")
+check_stability = _check.build_argument_check("[1e-100, inf)")
 """Check of the range of ``stability``. The least ``stability`` is far above what a norm loses when squares underflow
 (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
@@ -313,7 +313,7 @@ def group_clipping_norms(
     if groups is None:
         groups = [[i] for i in every]
     try:
-        indices = [sorted(_check.count("groups", i, least=0) for i in group) for group in groups]
+        indices = [sorted(_check.check_count_argument("groups", i, least=0) for i in group) for group in groups]
     except TypeError:
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):

@@ -82,7 +82,9 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
     """
     shape, n = check_size_of_noise(size)
     each = isinstance(sigma, (np.ndarray, list, tuple))
-    deviations = _check.reals("sigma", sigma) if each else np.array(_check_deviation_is_double("sigma", sigma))
+    deviations = (
+        _check.check_array_argument("sigma", sigma) if each else np.array(_check_deviation_is_double("sigma", sigma))
+    )
     if not ((deviations > 0) & (deviations <= 2.0**39)).all():
         raise ValueError(f"sigma must be in (0, 2^39], got {sigma!r}")
     if each and deviations.shape != shape:

@@ -158,8 +158,8 @@ class Philox(RandomSource):
     __slots__ = ("_first", "_next", "_seed")
 
     def __init__(self, seed: int, first_stream: int = 0) -> None:
-        self._seed = _check.count("seed", seed, least=0, most=2**64 - 1)
-        self._first = self._next = _check.count("first_stream", first_stream, least=0, most=2**64 - 1)
+        self._seed = _check.check_count_argument("seed", seed, least=0, most=2**64 - 1)
+        self._first = self._next = _check.check_count_argument("first_stream", first_stream, least=0, most=2**64 - 1)
 
     def stream(self) -> RandomStream:
         with _lock.now:

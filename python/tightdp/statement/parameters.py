@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from .._support.files import open_file
+from .._support.files import open_regular_file
 from .._support.strict_json import parse_json, read_json_object
 
 SIZES = {
@@ -83,7 +83,7 @@ def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
 
 def hash_torch_file_for_statement(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         try:
             import torch
         except ImportError:
@@ -103,7 +103,7 @@ def hash_safetensors_for_statement(path: Path) -> str:
 
     Such a file consists of the header's length in eight bytes, a header of JSON, and numbers without gaps.
     """
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             length = int.from_bytes(file.read(8), "little")

@@ -142,8 +142,8 @@ class Statement:
             raise TypeError(f"privacy must be a Bound, got {self.privacy!r}")
         if not isinstance(self.charged, Composition):
             raise TypeError(f"charged must be a Composition, got {self.charged!r}")
-        _check.choice("neighbors", self.neighbors, NEIGHBORS)
-        _check.choice("arithmetic", self.arithmetic, tuple(ARITHMETIC))
+        _check.check_choice_argument("neighbors", self.neighbors, NEIGHBORS)
+        _check.check_choice_argument("arithmetic", self.arithmetic, tuple(ARITHMETIC))
         if not isinstance(self.seeded, bool):
             raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
         values = {
@@ -159,10 +159,10 @@ class Statement:
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
         if not _is_statement_date(_check_statement_text("date", self.date)):
             raise ValueError(
-                f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_value(self.date)}"
+                f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_argument(self.date)}"
             )
         if self.size is not None:
-            values["size"] = _check.count("size", self.size)
+            values["size"] = _check.check_count_argument("size", self.size)
         for name in ("released", "taken", "outside"):
             given = getattr(self, name)
             if isinstance(given, str):
@@ -350,7 +350,7 @@ def _read_stated_bound(least: float, most: float, engine: str) -> Bound:
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:
-        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.describe_value(engine)}")
+        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.describe_argument(engine)}")
     return Bound(least, most, engine)
 
 
@@ -363,13 +363,13 @@ def _is_statement_date(text: str) -> bool:
 
 def _check_statement_texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_value(given)}")
+        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_argument(given)}")
     return {_check_statement_text(name, key): _check_statement_text(name, value) for key, value in given.items()}
 
 
 def _check_statement_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {_check.describe_value(value)}")
+        raise TypeError(f"{name} must be text, got {_check.describe_argument(value)}")
     if any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.describe_value(value)}")
+        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.describe_argument(value)}")
     return value

@@ -86,7 +86,7 @@ class TableModel:
     """The privacy statement. Its entry ``parameters`` is set to the hash of the model's parameters."""
 
     def __post_init__(self) -> None:
-        _check.choice("model", self.model, MODELS)
+        _check.check_choice_argument("model", self.model, MODELS)
         if self.model == REGRESSION and self.classes:
             raise ValueError("classes must be none for a regression, which predicts numbers")
         if self.model != REGRESSION and (len(self.classes) < 2 or len(set(self.classes)) < len(self.classes)):
@@ -277,19 +277,19 @@ def _check_facts_of_table_model(statement: Statement, facts: Sequence[StatedColu
     The statement must name each of the model's ``facts``, as a public fact or as one that was learned with noise.
     """
     for fact in facts:
-        name, shown = fact.name, _check.describe_value(fact.value)
+        name, shown = fact.name, _check.describe_argument(fact.value)
         said = statement.public.get(name)
         lines = [line for line in statement.released if fact.is_about(line)]
         if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, fact.declared_text, fact.occurring_text):
             raise ValueError(
-                f"public must say of {name!r} what the model does, {shown}, got {_check.describe_value(said)}"
+                f"public must say of {name!r} what the model does, {shown}, got {_check.describe_argument(said)}"
             )
         for line in lines:
             if not fact.agrees_with(line):
                 raise ValueError(
-                    f"released must say of {name!r} what the model does, {shown}, got {_check.describe_value(line)}"
+                    f"released must say of {name!r} what the model does, {shown}, got {_check.describe_argument(line)}"
                 )
         if said is None and not lines:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
@@ -325,7 +325,7 @@ def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
     kinds: dict[Any, Callable[..., Column]] = {"number": NumberColumn, "category": CategoryColumn}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_value(plain)}")
+        raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_argument(plain)}")
     given = {entry: value for entry, value in plain.items() if entry != "kind"}
     if kind == "number" and "missing" not in given:
         given["missing"] = None

@@ -157,7 +157,7 @@ def _divide_noise_by_two(sigma: float) -> float:
 
 def _multiply_parameter_by_two(x: float) -> float:
     """Returns twice ``x``. Raises ValueError if it is infinite."""
-    return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
+    return _check.check_real_argument("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
 def _require_finite_replacement(x: float) -> float:

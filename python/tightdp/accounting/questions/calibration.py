@@ -301,7 +301,7 @@ def noise_multiplier(
     target = _check.positive("epsilon", epsilon)
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
-    steps = _check.count("steps", steps)
+    steps = _check.check_count_argument("steps", steps)
     asked = Question.from_options(Composition(), **options)
     gap = partial(_compare_training_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)

@@ -61,13 +61,13 @@ def epsilon_batch(
     """
     check_arithmetic()
     tiny = float(np.nextafter(0, 1))
-    sigma = _check.reals_in("noise_multiplier", noise_multiplier, tiny)
-    q = _check.reals_in("sampling_probability", sampling_probability, tiny, 1.0)
-    count = _check.counts("steps", steps)
-    target = _check.reals_in("delta", delta, tiny, float(np.nextafter(1, 0)))
+    sigma = _check.check_bounded_array_argument("noise_multiplier", noise_multiplier, tiny)
+    q = _check.check_bounded_array_argument("sampling_probability", sampling_probability, tiny, 1.0)
+    count = _check.check_count_array_argument("steps", steps)
+    target = _check.check_bounded_array_argument("delta", delta, tiny, float(np.nextafter(1, 0)))
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = _check.count("threads", threads)
+    threads = _check.check_count_argument("threads", threads)
     asked = Question.from_options(Composition(), width=width)
     number = device_probe.parse_cuda_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_many_settings(sigma, q, count, target)

@@ -68,8 +68,8 @@ class Question(NamedTuple):
                 eps_error=_check.positive("eps_error", eps_error),
                 delta_error=_check.open_unit("delta_error", delta_error),
             )
-        _check.choice("neighbors", neighbors, NEIGHBORS)
-        _check.choice("engine", engine, ("auto", *auto.NAMES))
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("engine", engine, ("auto", *auto.NAMES))
         return cls(composition, neighbors, engine, request)
 
     def replace_composition(self, composition: Composition) -> Question:
@@ -78,7 +78,7 @@ class Question(NamedTuple):
 
     def epsilon(self, delta: float) -> Bound:
         """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1); the largest loss at delta 0."""
-        at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
+        at = _check.check_single_argument("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
             return self._largest_loss()
@@ -104,7 +104,9 @@ class Question(NamedTuple):
 
     def delta(self, epsilon: float) -> Bound:
         """Returns bounds on delta(epsilon), for any finite real epsilon."""
-        at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
+        at = _check.check_real_argument(
+            "epsilon", _check.check_single_argument("epsilon", epsilon, "profile answers an array of epsilons")
+        )
         return self._ask_worst_direction(
             lambda parts, direction: auto.ask_engines_for_delta(self.engine, parts, direction, at, self.request)
         )
@@ -115,7 +117,7 @@ class Question(NamedTuple):
         Delta never increases, so a bound at one epsilon may improve the bounds at others. Once the budget of work for
         the whole profile is spent, the remaining epsilons have only the bounds that follow from the others.
         """
-        at = _check.reals_in("epsilons", epsilons)
+        at = _check.check_bounded_array_argument("epsilons", epsilons)
         order = np.argsort(at, axis=None)
         with share_work_of_question():
             bounds = [
@@ -146,7 +148,7 @@ class Question(NamedTuple):
 
         It is the least probability of an error in guessing whether the record is in the data.
         """
-        at = _check.reals_in("prior", prior, 0.0, 1.0)
+        at = _check.check_bounded_array_argument("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
         with share_work_of_question():
@@ -164,7 +166,7 @@ class Question(NamedTuple):
 
         Divergences grow with the order, so a bound at one order may improve the bounds at other orders.
         """
-        at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
+        at = _check.check_bounded_array_argument("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
         pairs = self.dominating_pairs()
         ends = np.zeros((at.size, 2))
@@ -199,7 +201,7 @@ class Question(NamedTuple):
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """Returns bounds on the least type II error at each type I error, for the worst pair."""
-        at = _check.reals_in("alphas", alphas, 0.0, 1.0)
+        at = _check.check_bounded_array_argument("alphas", alphas, 0.0, 1.0)
         return bound_tradeoff_curve(self.dominating_pairs(), at, self.engine, self.request)
 
     def _ask_worst_direction(

@@ -60,7 +60,7 @@ class Accountant:
     """
 
     def __init__(self, *, neighbors: Neighbors = "add_or_remove", keep: bool = True) -> None:
-        _check.choice("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
         if not isinstance(keep, bool):
             raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
@@ -75,7 +75,7 @@ class Accountant:
         """
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
-        count = _check.count("count", count)
+        count = _check.check_count_argument("count", count)
         releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
@@ -159,7 +159,7 @@ class Accountant:
         not public. Raises TypeError if ``text`` is not a string.
         """
         if not isinstance(text, str):
-            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_argument(text)}")
         try:
             plain = parse_json(text)
         except ValueError as error:

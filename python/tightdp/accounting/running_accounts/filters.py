@@ -145,11 +145,15 @@ class CappedFilter:
         return (-log1p(-Range(self._failure_cap))).lo
 
     def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
+        """Returns the cost of ``count`` releases of ``mechanism`` under this filter."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
         check_arithmetic()
         return _ReleaseCost(
-            mechanism, _check.count("count", count), resolve_filter_charge(mechanism, self.neighbors), self._family
+            mechanism,
+            _check.check_count_argument("count", count),
+            resolve_filter_charge(mechanism, self.neighbors),
+            self._family,
         )
 
     def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
@@ -228,8 +232,8 @@ class PrivacyFilter(CappedFilter):
         check_arithmetic()  # comparisons with the cap rely on the rounding mode
         self.epsilon = _check.positive("epsilon", epsilon)
         self.delta = _check.open_unit("delta", delta)
-        _check.choice("family", family, FAMILIES)
-        _check.choice("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("family", family, FAMILIES)
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
         if family != "renyi" and (order is not None or expected is not None or failure):
             raise ValueError(f"order, expected and failure must be left out for family {family!r}")
         if family != "gaussian" and others is not None:
@@ -259,7 +263,7 @@ class PrivacyFilter(CappedFilter):
         if family == "gaussian":
             return GaussianFilterCosts.calibrate_with_others(self.epsilon, delta, others)
         if order is not None:
-            order = _check.interval("(1, inf)")("order", order)
+            order = _check.build_argument_check("(1, inf)")("order", order)
         return RenyiFilterCosts(
             self.epsilon,
             delta,
@@ -316,7 +320,7 @@ class Odometer:
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
         check_arithmetic()
         self.delta = _check.open_unit("delta", delta)
-        given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
+        given = np.unique(_check.check_array_argument("levels", levels, "epsilons in (0, inf)"))
         if not given.size or not (given[0] > 0 and given[-1] < INF):
             raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
         self.levels: tuple[float, ...] = tuple(given.tolist())

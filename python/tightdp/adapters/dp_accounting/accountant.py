@@ -98,7 +98,7 @@ class TightDPAccountant(PrivacyAccountant):
         self._reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
-        self._orders = _check.reals(
+        self._orders = _check.check_array_argument(
             "orders", rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS if orders is None else orders
         )
         if self._orders.ndim != 1 or not self._orders.size or not (self._orders >= 1).all():

@@ -49,7 +49,7 @@ def bound_delta_for_adapter(
 ) -> float:
     """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
     infinite = isinstance(target_epsilon, (int, float, np.floating)) and math.isinf(target_epsilon)
-    epsilon = target_epsilon if infinite else _check.real(name, target_epsilon)
+    epsilon = target_epsilon if infinite else _check.check_real_argument(name, target_epsilon)
     if has_event_without_noise(run) or epsilon == -math.inf:
         return 1.0
     if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
@@ -87,7 +87,7 @@ def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: Array
     Each is the smaller of two bounds: the one by the trade-off curve, and the smallest of the tangents
     e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8).
     """
-    given = np.asarray(_check.reals("false_positive_rates", rates, "numbers in [0, 1]"))
+    given = np.asarray(_check.check_array_argument("false_positive_rates", rates, "numbers in [0, 1]"))
     if has_event_without_noise(run):
         found = np.ones(given.shape)
     elif not run:
@@ -106,7 +106,9 @@ def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any 
 
     This is an estimate and not a bound, because it checks only these rates.
     """
-    given = _MIDDLES if rates is None else _check.reals("false_positive_rates", rates, "numbers in (0, 1)")
+    given = (
+        _MIDDLES if rates is None else _check.check_array_argument("false_positive_rates", rates, "numbers in (0, 1)")
+    )
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
         raise ValueError("false_positive_rates must be numbers in (0, 1), with one that is at most 1/2")

@@ -85,7 +85,7 @@ def privacy_loss_distribution(
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
-    _check.choice("neighbors", neighbors, BOTH_ORDERS)
+    _check.check_choice_argument("neighbors", neighbors, BOTH_ORDERS)
     if (
         neighbors == "replace_special"
         and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts

@@ -102,7 +102,7 @@ def _read_noise_of_event(kind: Callable[[float], m.Mechanism], name: str, value:
     if value == math.inf:
         return None
     accepted = "a non-negative number"
-    if (noise := _check.real(name, value, accepted)) < 0:
+    if (noise := _check.check_real_argument(name, value, accepted)) < 0:
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return kind(noise)
 
@@ -155,7 +155,7 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
         )
     given = event.step_counts
     counts = [
-        _check.count("step_counts (non-negative)", steps, least=0)
+        _check.check_count_argument("step_counts (non-negative)", steps, least=0)
         for steps in (given if isinstance(given, list) else [given])
     ]
     steps = max(counts, default=0)  # a record is in one of the trees
@@ -172,7 +172,7 @@ def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mecha
             f"{reading.relation}."
         )
     p = _check.closed_unit("noise_parameter", event.noise_parameter)
-    buckets = _check.count("num_buckets", event.num_buckets)
+    buckets = _check.check_count_argument("num_buckets", event.num_buckets)
     if buckets == 1 or p == 1:
         return None
     if p == 0:
@@ -245,8 +245,8 @@ def _build_fixed_size_event_reader(
             )
         if kind is m.SampledWithReplacement:
             reading.check_contributions(event)
-        size = _check.count("sample_size", event.sample_size, least=0)
-        total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
+        size = _check.check_count_argument("sample_size", event.sample_size, least=0)
+        total = _check.check_count_argument("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # a record that is not drawn is replaced by another one in the sample
@@ -259,8 +259,8 @@ def _build_fixed_size_event_reader(
 def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     reading.check_contributions(event)
     q = _check.closed_unit(_RATE, event.sampling_probability)
-    batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
-    total = _check.count("dataset_size", event.dataset_size, least=0)
+    batch = _check.check_count_argument("truncated_batch_size", event.truncated_batch_size, least=0)
+    total = _check.check_count_argument("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):
         return None
     found = _read_gaussian_event(event, reading)
@@ -296,8 +296,8 @@ def _read_random_allocation_event(event: Any, reading: EventReading) -> m.Mechan
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `RandomAllocationDpEvent`. "
             f"Found {reading.relation}."
         )
-    selected = _check.count("num_selected", event.num_selected, least=0)
-    steps = _check.count("num_steps", event.num_steps, least=max(selected, 1))
+    selected = _check.check_count_argument("num_selected", event.num_selected, least=0)
+    steps = _check.check_count_argument("num_steps", event.num_steps, least=max(selected, 1))
     found = _combine_sampled_events(event.event, reading) if selected else None
     return found if found is None or found == REVEALS else m.RandomAllocation(found, steps, selected)
 

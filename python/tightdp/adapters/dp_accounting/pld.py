@@ -104,7 +104,9 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> CertifiedDistribution:
         """Returns the composition of ``num_times`` copies of this distribution."""
-        return CertifiedDistribution(self.composition * _check.count("num_times", num_times), self._interval)
+        return CertifiedDistribution(
+            self.composition * _check.check_count_argument("num_times", num_times), self._interval
+        )
 
     def get_delta_for_epsilon_for_composed_pld(self, privacy_loss_distribution: Any, epsilon: float) -> float:
         """Returns an upper bound of delta for the composition of both distributions."""
@@ -159,7 +161,7 @@ class FractionalSensitivityError(TypeError, ValueError):
 def _check_pld_sensitivity(sensitivity: Any) -> int:
     """Returns ``sensitivity``. Raises an error unless it is a positive integer."""
     try:
-        return _check.count("sensitivity", sensitivity)
+        return _check.check_count_argument("sensitivity", sensitivity)
     except TypeError as error:
         raise FractionalSensitivityError(str(error)) from None
 
@@ -353,7 +355,7 @@ def from_randomized_response(
         )
     # Unlike an accountant, this function refuses parameters for which the output reveals everything or nothing.
     _check.probability("noise_parameter", noise_parameter)
-    _check.count("num_buckets", num_buckets, least=2)
+    _check.check_count_argument("num_buckets", num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
     found = read_randomized_response_event(event, EventReading.check_and_make(neighboring_relation, None))
     return _make_certified_pld(found, value_discretization_interval)

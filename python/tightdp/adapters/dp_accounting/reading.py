@@ -45,7 +45,7 @@ class EventReading(NamedTuple):
         if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
             raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
         if unit is not None:
-            _check.choice("noise_relative_to", unit, UNITS)
+            _check.check_choice_argument("noise_relative_to", unit, UNITS)
         return cls(relation, unit)
 
     @property

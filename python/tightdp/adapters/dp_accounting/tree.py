@@ -74,7 +74,7 @@ def _list_events_of_composition(node: Any) -> _Children:
     """Returns the parts of a composition with their counts, or None for an event that is not a composition."""
     if isinstance(node, dp_event.SelfComposedDpEvent):
         try:
-            count = _check.count("count", node.count, least=0)
+            count = _check.check_count_argument("count", node.count, least=0)
         except (TypeError, ValueError) as error:
             raise Refused(node, str(error)) from None
         return [(node.event, count)] if count else []

@@ -95,7 +95,7 @@ class Accountant(IAccountant):
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """
-        orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
+        orders = _check.check_array_argument("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():
             raise ValueError(f"alphas must be a sequence of numbers with one above 1, got {alphas!r}")
         epsilon = self.get_epsilon(delta)
@@ -194,7 +194,7 @@ def _check_opacus_entry(entry: Any) -> Entry:
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
         raise ValueError(f"history must hold triples (noise multiplier, sample rate, steps), got {entry!r}")
     sigma, q, steps = entry
-    return *_check_opacus_step(sigma, q), _check.count("steps", steps, least=0)
+    return *_check_opacus_step(sigma, q), _check.check_count_argument("steps", steps, least=0)
 
 
 def _find_added_opacus_steps(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:

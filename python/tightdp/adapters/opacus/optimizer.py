@@ -26,8 +26,8 @@ _Base: Any = object
 resolution order."""
 MOST_NOISE = 32768
 """Largest noise multiplier of the optimisers."""
-_noise_multiplier = _check.interval(f"[0, {MOST_NOISE}]")
-_max_grad_norm = _check.interval("[1e-30, 1e30]")
+_noise_multiplier = _check.build_argument_check(f"[0, {MOST_NOISE}]")
+_max_grad_norm = _check.build_argument_check("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

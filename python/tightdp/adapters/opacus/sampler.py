@@ -59,10 +59,10 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
         self, *, num_samples: int, sample_rate: float, generator: Any = None, steps: int | None = None
     ) -> None:
         super().__init__(
-            num_samples=_check.count("num_samples", num_samples),
+            num_samples=_check.check_count_argument("num_samples", num_samples),
             sample_rate=_check.probability("sample_rate", sample_rate),
             generator=generator,
-            steps=None if steps is None else _check.count("steps", steps, least=0),
+            steps=None if steps is None else _check.check_count_argument("steps", steps, least=0),
         )
 
     def _draw_batches(self) -> Iterator[list[int]]:

@@ -101,7 +101,7 @@ class PRVAccountant:
         counts = list(given) if isinstance(given, Iterable) else [given]
         if len(counts) != len(self.prvs):
             raise ValueError(f"{name} must have one entry for each of the {len(self.prvs)} prvs, got {given!r}")
-        return [_check.count(name, count, least=least) for count in counts]
+        return [_check.check_count_argument(name, count, least=least) for count in counts]
 
 
 class ComposedPrivacyRandomVariables:

@@ -18,7 +18,7 @@ Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters, computed from releases alone."""
 
 
-batch_size = _check.interval("[1e-6, inf)")
+batch_size = _check.build_argument_check("[1e-6, inf)")
 """Check of an expected batch size. If it were below 1e-6, an epoch would have more steps than anybody takes."""
 
 
@@ -88,7 +88,7 @@ def compute_smallest_batch_share(epochs: float) -> float:
 
 def check_algorithm_step_count(name: str, value: Any) -> int:
     """Returns a checked setting that says how many releases are made."""
-    return _check.count(name, value, most=MOST_RELEASES)
+    return _check.check_count_argument(name, value, most=MOST_RELEASES)
 
 
 def check_algorithm_release_count(plan: AlgorithmPlan) -> None:

@@ -107,7 +107,7 @@ def build_composition_from_arguments(arguments: argparse.Namespace) -> Compositi
 def build_training_from_arguments(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
     """Returns the composition of DP-SGD with this noise multiplier."""
     q, steps = get_sampling_arguments(arguments)
-    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
+    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.check_count_argument("steps", steps)
 
 
 def get_sampling_arguments(arguments: argparse.Namespace) -> tuple[float, int]:

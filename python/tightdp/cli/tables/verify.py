@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._core import __version__
-from ..._support.files import read_text
+from ..._support.files import read_file_text
 from ..._support.strict_json import MOST_BYTES, read_json_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
@@ -83,7 +83,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 def _find_command_certificate(file: Path) -> str | None:
     """Returns the text of a file that is a certificate; None if it is anything else."""
     try:
-        text = read_text(file, MOST_BYTES)
+        text = read_file_text(file, MOST_BYTES)
     except UnicodeDecodeError:
         return None
     return text if text.startswith("{") and CERTIFICATE in text[:100] else None
@@ -121,7 +121,7 @@ _CheckedFile = tuple[Statement, StatementVerdict, str]
 def _verify_command_file(file: Path, patient: bool) -> _CheckedFile:
     """Reads and checks a file: a model, a statement or its page."""
     try:
-        text = read_text(file, MOST_BYTES)
+        text = read_file_text(file, MOST_BYTES)
     except UnicodeDecodeError:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None

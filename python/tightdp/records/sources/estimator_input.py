@@ -31,7 +31,7 @@ def as_blocks(
     if isinstance(X, Blocks):
         if y is not None:
             raise ValueError(TWICE)
-        _check.count("width", X.width)
+        _check.check_count_argument("width", X.width)
         if np.dtype(X.dtype) not in (np.float32, np.float64) and not X.texts:
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
         if not texts:

@@ -142,9 +142,11 @@ class PoissonLoader:
     ) -> None:
         self.dataset = check_dataset(dataset)
         self._probability = _check.probability("sampling_probability", sampling_probability)
-        self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
+        self._steps = math.ceil(1 / self._probability) if steps is None else _check.check_count_argument("steps", steps)
         self.physical_batch_size = (
-            None if physical_batch_size is None else _check.count("physical_batch_size", physical_batch_size)
+            None
+            if physical_batch_size is None
+            else _check.check_count_argument("physical_batch_size", physical_batch_size)
         )
         if collate_fn is not None and not callable(collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
@@ -153,7 +155,7 @@ class PoissonLoader:
                 f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
                 f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
             )
-        workers = _check.count("num_workers", options.get("num_workers", 0), least=0)
+        workers = _check.check_count_argument("num_workers", options.get("num_workers", 0), least=0)
         wait = _check.nonnegative("timeout", options.get("timeout", 0))
         if wait and not workers:
             raise ValueError(

@@ -31,7 +31,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    groups = _check.count("groups", groups)
+    groups = _check.check_count_argument("groups", groups)
     made = {
         id(module): _make_group_norm(name, module, groups)
         for name, module in model.named_modules()

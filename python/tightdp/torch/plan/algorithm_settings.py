@@ -35,7 +35,7 @@ def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
         if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
             raise ValueError("algorithm must leave adapt at None: here the norm bound stays what max_norm is")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
-    _check.choice("algorithm", algorithm, ALGORITHMS)
+    _check.check_choice_argument("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
     return algorithm, named.get(algorithm)
 

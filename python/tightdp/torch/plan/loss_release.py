@@ -38,7 +38,7 @@ class LossRelease:
         clipping.exact_bound("bound", self.bound)
         _check.open_unit("share", self.share)
         if self.every is not None:
-            _check.count("every", self.every)
+            _check.check_count_argument("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
         """Returns the noise multiplier of gradients, where ``noise_multiplier`` is charged for gradients and losses."""

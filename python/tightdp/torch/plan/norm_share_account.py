@@ -172,8 +172,10 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
         names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
         check_json_entries("an epoch in state", epoch, ("sums", "steps", *names))
         read = {name: read_json_value(float if name in names else int, epoch[name], name) for name in epoch}
-        _check.count("the sums of an epoch in state", read["sums"])
-        _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
+        _check.check_count_argument("the sums of an epoch in state", read["sums"])
+        _check.check_count_argument(
+            "the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most
+        )
         if names:
             _check.probability("the share of an epoch in state", read["share"])
             _check.positive("the noise of an epoch in state", read["noise"])

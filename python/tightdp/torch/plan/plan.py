@@ -231,7 +231,7 @@ def plan(
     share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
-    _check.choice("arithmetic", arithmetic, ARITHMETIC)
+    _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = check_batch_size("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise_against_budget(noise, target)
@@ -271,7 +271,7 @@ def plan(
         return made
 
     if public_size is not None:
-        known = _check.count("public_size", public_size)
+        known = _check.check_count_argument("public_size", public_size)
         if expected > known:
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:

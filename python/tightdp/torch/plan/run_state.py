@@ -55,12 +55,12 @@ def read_identity(given: Any, label: str) -> str:
     check_json_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
     name: str = read_json_value(str, given["run"], f"{label}.run")
     if not re.fullmatch("[0-9a-f]{32}", name):
-        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_value(name)}")
+        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_argument(name)}")
     return name
 
 
 def _read_count(plain: Any, name: str, least: int, most: int = _check.MAX_COUNT) -> int:
-    return _check.count(name, read_json_value(int, plain, name), least, most)
+    return _check.check_count_argument(name, read_json_value(int, plain, name), least, most)
 
 
 def restore_state(

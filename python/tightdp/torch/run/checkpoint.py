@@ -19,7 +19,7 @@ import torch
 
 from ..._support import _check
 from ..._support.file_lock import FileLock
-from ..._support.files import check_file, open_file, read_bytes
+from ..._support.files import check_regular_file, open_regular_file, read_file_bytes
 from ..._support.strict_json import MOST_BYTES, check_json_entries, check_json_format, read_json_file, read_json_value
 from ...ledger import Ledger
 from ...ledger.budget import digest_ledger_values
@@ -110,7 +110,7 @@ class Checkpoint:
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
                     f"checkpoint must be of a run with this {name}, {value!r}, got one with "
-                    f"{_check.describe_value(begun[name])}: it goes on as it was begun. Nothing was spent"
+                    f"{_check.describe_argument(begun[name])}: it goes on as it was begun. Nothing was spent"
                 )
         marks = self._read_marks()
         if (b"n" in marks) > ("epochs" in state):
@@ -179,8 +179,8 @@ class Checkpoint:
 
         def write_tensors(path: Path) -> None:
             torch.save(found, path)
-            check_file(path, most)
-            with open_file(path) as file:
+            check_regular_file(path, most)
+            with open_regular_file(path) as file:
                 self._record_tensors(self._saved, digest := compute_file_digest(file))
             digests.append(digest)
 
@@ -196,7 +196,7 @@ class Checkpoint:
         if not self._has_file("tensors.pt"):
             return None
         try:
-            with open_file(self.folder / "tensors.pt", most) as file:
+            with open_regular_file(self.folder / "tensors.pt", most) as file:
                 self._saved = compute_file_digest(file)
                 if self._saved not in self._read_values("run.json", self._read_run)[2]:
                     raise ValueError("its SHA-256 is not the one in run.json")
@@ -221,7 +221,7 @@ class Checkpoint:
     def _read_marks(self) -> bytes:
         """Returns the content of the file of marks. ValueError if it is missing or too long, or has other bytes."""
         try:
-            marks = read_bytes(self.folder / "charged", MOST_MARKS)
+            marks = read_file_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
             raise self._make_refusal("charged") from None
         except (OSError, ValueError) as error:
@@ -302,7 +302,7 @@ class Checkpoint:
             check_json_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
-            if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
+            if read_file_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
                 raise ValueError("it has other bytes than a run writes")
             return build(plain["values"])
 
@@ -327,7 +327,7 @@ class Checkpoint:
             for each in (name, f"{name}.new"):
                 if self._has_file(each):
                     try:
-                        check_file(self.folder / each)
+                        check_regular_file(self.folder / each)
                     except ValueError as error:
                         raise self._make_refusal(each, error) from None
 

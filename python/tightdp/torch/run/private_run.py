@@ -309,8 +309,8 @@ class PrivateRun:
         released. The result is as private as the records, so use made-up records of the same form.
         """
         model_checks.check_loss_fn(loss_fn)
-        n = min(_check.count("records", records, least=2), len(self.loader.dataset))
-        tried = _check.count("tried", tried, most=max(n - 1, 1))
+        n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
+        tried = _check.check_count_argument("tried", tried, most=max(n - 1, 1))
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_others(), torch.enable_grad():

@@ -44,7 +44,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         if self.physical_size is not None:
-            _check.count("physical_size", self.physical_size)
+            _check.check_count_argument("physical_size", self.physical_size)
         if self.collate_fn is not None and not callable(self.collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
         if not isinstance(self.padded, bool):
