@@ -77,7 +77,7 @@ def check_count_array_argument(name: str, values: Any) -> npt.NDArray[np.float64
     """Returns ``values`` of any shape as doubles. Raises ValueError unless all are whole numbers in [1, 2^53]."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
     array = check_array_argument(name, values, accepted)
-    # NumPy rounds large integers in a list that holds floats too, so the values are compared with what was given.
+    # NumPy rounds large integers in a list that also holds floats. So the doubles are compared with the given values.
     given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
@@ -111,10 +111,10 @@ below_one, at_least_one = build_argument_check("[0, 1)"), build_argument_check("
 
 
 def check_unambiguous_bounds_argument(name: str, given: Any, columns: int) -> None:
-    """Raises ValueError if the bounds of two columns are ambiguous.
+    """Raises ValueError if it is not clear which of the numbers in ``given`` are lower bounds.
 
-    Two pairs of numbers could be (low, high) of each column, or the lows and then the highs of both columns. Arrays
-    and a tuple of lists are taken as lows and highs.
+    For two columns, two pairs of numbers could be (low, high) of each column, or both lows and then both highs. An
+    array or a tuple of lists is taken as lows and highs, and is accepted.
     """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):
@@ -174,7 +174,8 @@ _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.m
 
 
 def describe_argument(value: Any) -> str:
-    """Returns at most a hundred characters of a value's repr, for an error message. This is fast even for a large
-    value."""
+    """Returns at most a hundred characters of a value's repr, for an error message.
+
+    A large list or text is cut before its repr is formed."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

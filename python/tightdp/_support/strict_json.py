@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**25
 """Largest size of a file, in bytes: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Largest number of commas and opening brackets in a text. This number bounds the number of values in the text, each of
-which takes some 100 bytes of memory."""
+"""Largest number of commas and opening brackets in a text. The text has at most about as many values, and each value
+takes some 100 bytes of memory."""
 MOST_DIGITS = 400
 """Largest number of digits of an integer. The integer part of a double has at most 309 digits."""
 _NUMBERS = (int, float)
@@ -132,7 +132,8 @@ def read_json_arguments(
 
 
 def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
-    """Returns ``cls(**arguments)``. Raises ValueError, which says where in the file, if the constructor fails."""
+    """Returns ``cls(**arguments)``. If the constructor fails, raises ValueError with ``name``, the place in the
+    file."""
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
@@ -154,7 +155,7 @@ def check_json_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
 
 
 def check_same_json(plain: Any, written: Any, name: str = "") -> None:
-    """Raises ValueError, which names the place, if a value of ``plain`` differs from the value there in ``written``."""
+    """Raises ValueError if ``plain`` differs from ``written`` in a value. The message names the place of this value."""
     if isinstance(written, dict):
         check_json_entries(name or "text", plain, written)
         for entry in written:
@@ -180,7 +181,7 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
             raise _build_json_error(name, " or ".join(dict.fromkeys(map(_describe_json_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
             return read_json_value(fitting[0], plain, name, build)
-        return build(hint, plain, name)  # ``build`` decides which of several classes it is
+        return build(hint, plain, name)  # several classes fit, and ``build`` chooses one
     if not _is_json_of_type(hint, plain):
         raise _build_json_error(name, _describe_json_type(hint), plain)
     if kind is float:
@@ -198,7 +199,9 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
 
 
 def read_nothing_else_in_json(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object of the class ``hint``. Objects within it are of the classes that annotations name."""
+    """Returns an object of the class ``hint``, whose constructor's annotations name the classes of all objects in it.
+
+    This is the ``build`` of callers that pass none."""
     return read_json_object(hint, plain, name)
 
 
@@ -226,7 +229,7 @@ def _read_json_number(plain: int | float, name: str) -> float:
 
 
 def _is_json_of_type(hint: Any, plain: Any) -> bool:
-    """Returns whether ``plain`` has the JSON type that values of the type ``hint`` are written as."""
+    """Returns whether ``plain`` has the type of JSON in which values of the type ``hint`` are written."""
     kind = get_origin(hint) or hint
     if kind is Literal:
         return any(type(plain) is type(value) and plain == value for value in get_args(hint))

@@ -1,9 +1,9 @@
-"""Clipped sums of outer products, in integers. A record's contribution depends on that record alone, and its norm is
-bounded in exact arithmetic (docs/theory/exact-products.md).
+"""Clipped sums of outer products, in integers. A record's contribution depends on that record alone, and the norm of
+the contribution is bounded in exact arithmetic (docs/theory/exact-products.md).
 
-The gradient of a dense layer at one record is r x^T for the inputs x of the layer and the errors r, the derivatives of
-the loss by the layer's outputs. A linear model has one layer, and a perceptron has several. Any gradient vector x can
-be given as a layer with r = 1.
+The gradient of a dense layer at one record is r x^T. Here x are the inputs of the layer, and r are its errors, that is
+the derivatives of the loss by the layer's outputs. A linear model has one layer, and a perceptron has several. Any
+gradient vector x can be given as a layer with r = 1.
 """
 
 from __future__ import annotations
@@ -29,24 +29,27 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. The kernel splits products
-into two parts, and sums of such parts over 448 records stay below 2^31 (docs/theory/exact-products.md, section 8)."""
+"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. The kernel splits each
+product of an error and an input into two numbers. The sum of either number over 448 records stays below 2^31
+(docs/theory/exact-products.md, section 8)."""
 SHORT_DIGITS = 15
-"""Number of binary digits of a record's inputs in ``add_dense_products`` for a layer with several errors."""
+"""Number of binary digits of the norm of a record's inputs in ``add_dense_products``, for a layer with several
+outputs."""
 MANY = 2.0**24
-"""Number of records up to which no sum reaches 2^63. For a larger public number of records, the grid is coarser."""
+"""Number of records up to which no clipped sum reaches 2^63 units of the grid. For a larger public number of records,
+the grid is coarser."""
 CENTER_UNIT = 2.0**22
-"""Factor 2^22 in the integer round(F 2^22) by which the kernel multiplies a centre, where F is the record's clip factor
-(``kCenterUnit`` of the kernel)."""
+"""Unit of clip factors. The kernel multiplies a centre by the integer round(2^22 F), where F is the record's clip
+factor (``kCenterUnit`` of the kernel)."""
 PAD = 16
-"""Number of columns that the kernel processes together if there is a centre or a scale: its 16 vector lanes."""
+"""Number of columns that the kernel processes together, one in each vector lane, if there is a centre or a scale."""
 
 
 class DenseRowUnits(NamedTuple):
     """The integer form of rows x: q = round(step x). If the layer has a bias, x includes an appended 1."""
 
     steps: Vector
-    """A power of two for each row. It is 0 for a row that contributes nothing."""
+    """The factor ``step`` of each row: a power of two, or 0 for a row that contributes nothing."""
     squares: Vector
     """|q|^2 of each row."""
 
@@ -67,7 +70,7 @@ class DenseLayer(NamedTuple):
 def round_dense_inputs_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
 ) -> DenseRowUnits:
-    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on the row alone.
+    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. Each q depends on its row alone.
 
     With 0 digits the rows are not rounded. Steps are then 1 or 0, and squares are at least |x|^2.
     """
@@ -106,8 +109,9 @@ def sum_clipped_dense_gradients(
     taken: NDArray[np.bool_] | None = None,
     weights: Vector | None = None,
 ) -> Integers:
-    """Returns sum_k m_k modulo 2^64. The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k
-    is the gradient of record k.
+    """Returns sum_k m_k modulo 2^64, where m_k is a vector of integers for record k.
+
+    The vector m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     ``grid`` is ``choose_dense_gradient_grid(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
     about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The result is not divided by b. The bound |m_k grid / b| <=
@@ -139,9 +143,10 @@ def add_dense_products(
     fresh: bool = False,
     max_norms: Vector | None = None,
 ) -> None:
-    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in
-    ``sum_clipped_dense_gradients``, and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the
-    gradient of record k.
+    """Adds sum_k m_k modulo 2^64 to ``totals``, where m_k is a vector of integers for record k.
+
+    These integers have fewer digits than those of ``sum_clipped_dense_gradients``. The vector m_k times the grid is
+    about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
     of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
@@ -170,12 +175,13 @@ def release_dense_products(
     taken: NDArray[np.bool_] | None = None,
     fresh: bool = False,
 ) -> None:
-    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
+    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64. The integers m_k and all other
+    arguments are as in ``add_dense_products``.
 
-    The noise consists of rounded normals of standard deviation ``deviation`` in units of the grid. ``first`` has, for
-    each layer, the index in ``stream`` of its first normal. Without a stream no noise is added. ``totals`` are zero
-    afterwards, so that no record is released twice. For up to 2^14 records, ``totals`` may be an empty list. The rest
-    is as in ``add_dense_products``. Source: docs/theory/exact-products.md, section 8.
+    Sums and noise are added in one pass. The noise consists of rounded normals of standard deviation ``deviation`` in
+    units of the grid. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal. Without a
+    stream no noise is added. ``totals`` are zero afterwards, so that no record is released twice. For up to 2^14
+    records, ``totals`` may be an empty list. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.release_products(
         _round_dense_products(layers),
@@ -197,8 +203,9 @@ def add_integer_dense_product(
 ) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
 
-    |weight| is at most 2^23 - 2^15 - 2^7 - 1, |input| at most 2^15 - 129, and their product at most
-    ``largest_product``, which is at most 2^32. Source: docs/theory/exact-products.md, section 8.
+    Each |weight| must be at most 2^23 - 2^15 - 2^7 - 1. Each |input| must be at most 2^15 - 129. The product of a
+    weight and an input must be at most ``largest_product`` in absolute value, and ``largest_product`` at most 2^32.
+    Source: docs/theory/exact-products.md, section 8.
     """
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
@@ -223,8 +230,9 @@ def _flatten_dense_arrays(arrays: Sequence[Any]) -> list[Any]:
 
 
 def compute_dense_gradient_norms(layers: Sequence[DenseLayer]) -> Vector:
-    """Returns the norm of each record's gradient, never rounded down. Each norm depends on its own record alone,
-    and is 0 for a record that contributes nothing."""
+    """Returns the norm of each record's gradient, never rounded down.
+
+    Each norm depends on its own record alone. The norm is 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
     _run_dense_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
@@ -236,10 +244,9 @@ Moved = list[tuple[Vector, Vector, Vector]]
 def _prepare_dense_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """Returns the scaled norm of the centre, and three arrays for each layer.
+    """Returns an upper bound on |center / scale|, and three arrays for each layer, which the kernel reads.
 
-    The kernel reads these arrays: the centre in integers, grid / scale rounded up, and the column sums of the squares
-    of grid / scale.
+    The arrays are the centre in integers, grid / scale rounded up, and the column sums of the squares of grid / scale.
     """
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))

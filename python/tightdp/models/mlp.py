@@ -1,7 +1,8 @@
 """A multilayer perceptron whose per-example gradients are never formed.
 
-The gradient of each layer is the outer product of the layer's errors and inputs, as in a linear model. The squared
-norms of the layers add up. Everything that is computed for a record depends on that record alone, to the last bit."""
+The gradient of each layer is the outer product of the layer's errors and inputs. The errors are the derivatives of the
+loss by the layer's outputs. The squared norm of the whole gradient is the sum of the squared norms of the layers'
+gradients. Everything that is computed for a record depends on that record alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
 class Perceptron(Model):
     """A perceptron: fully connected layers with a loss of the last layer's outputs.
 
-    The parameters are the tables of the layers in order. Each is of shape (outputs, inputs + 1), row by row, and the
-    bias is its last column.
+    The parameters are the tables of the layers in order. Each table has shape (outputs, inputs + 1), and is stored row
+    by row. The last column of a table is the layer's bias.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class Perceptron(Model):
     loss : the loss of the last layer's scores.
     activation : "relu" or "tanh".
 
-    Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
-    and ``records`` or their ``features``.
+    Methods take the parameters ``w``, of shape (size,), and ``records`` or their ``features``. A method raises
+    ValueError if an argument has another shape.
 
     >>> import numpy as np
     >>> from tightdp.models.linear import Logistic
@@ -77,7 +78,7 @@ class Perceptron(Model):
         return [part.reshape(shape) for part, shape in zip(np.split(w, self._ends[:-1]), self._shapes, strict=True)]
 
     def _propagate_forward(self, w: Vector, features: Array) -> tuple[list[Array], Array]:
-        """Returns the inputs of each layer, and the scores."""
+        """Returns a list with the inputs of each layer, and the scores."""
         tables = self.view_layers(w)
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]

@@ -1,4 +1,5 @@
-"""The interface of models, which compute per-example gradients and losses. Gradients need not be stored in full."""
+"""The interface of models, which compute the gradient and the loss of each record. A model need not store a gradient in
+full."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ Arithmetic = Literal["exact", "idealised"]
 class ModelGradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
-    The parts of g_k that belong to the layers of a model follow one another in g_k. A record adds a vector of integers
-    to a sum. This vector depends on the record's inputs and errors alone, and its norm is at most the norm bound in
-    exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not finite, has norm 0
-    and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that record alone, to the last
-    bit. It is "idealised" if a user's function computes them. ``weights`` in [0, 1] multiply the clipped gradients, so
-    norm bounds still hold. None stands for weights of 1.
+    The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a sum. This vector
+    depends on the record's inputs and errors alone. The norm of this vector times the sum's grid is at most the norm
+    bound, in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not
+    finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that record
+    alone, to the last bit. If a user's function computes inputs and errors, ``arithmetic`` is "idealised". ``weights``
+    in [0, 1] multiply the clipped gradients, so norm bounds still hold. None stands for weights of 1.
     """
 
     def __init__(
@@ -41,8 +42,8 @@ class ModelGradients:
         return dense.compute_dense_gradient_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
-        """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). It is 0 if the norm
-        overflows."""
+        """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). For a norm that overflows, the
+        result is 0."""
         norms = self.compute_norms()
         clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
         return clipped if self._weights is None else clipped * self._weights
@@ -87,8 +88,8 @@ class Model(Protocol):
         record alone, to the last bit."""
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """Yields ``compute_losses(w - step * direction, records)`` for each number in ``steps``, for a line search.
-        Returns an iterator.
+        """Returns an iterator for a line search. It yields ``compute_losses(w - step * direction, records)`` for each
+        number in ``steps``.
         """
         return (self.compute_losses(w - step * direction, records) for step in steps)
 
@@ -107,15 +108,16 @@ def wrap_model_gradient_matrix(
 
 
 class CallableModel(Model):
-    """A model that is given by functions of (w, X, y), which compute gradients and losses of a batch.
+    """A model that is given by functions of (w, X, y), which compute the gradients and the losses of a batch. Here w
+    are the parameters, X the features and y the targets.
 
     Parameters
     ----------
     size : length of the flat parameter vector.
     gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
         one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
-        But a product of matrices may round a row differently when other rows change. So unless you compute rows one by
-        one, the guarantee for the rows holds in real arithmetic only (``arithmetic`` is "idealised").
+        But a product of matrices may round a row differently when other rows change. Therefore the guarantee for the
+        rows holds in real arithmetic only, unless you compute rows one by one (``arithmetic`` is "idealised").
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD).
     initial : public starting point, zeros by default.
 

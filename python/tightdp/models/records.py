@@ -1,4 +1,5 @@
-"""The raw data, which no algorithm can reach: features, targets, weights, and what is computed from them once."""
+"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from these
+once."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from .dense import DenseRowUnits, round_dense_inputs_to_units
 class Records:
     """Records with features ``(n, d)`` in float32 or float64, and a target for each.
 
-    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. If
-    it were refused, or if its NaN went into sums, this would reveal that the record is there. ``weights`` in [0, 1] are
-    relative to the largest weight. They multiply a record's contribution to a sum after it was clipped. None stands for
-    weights of 1.
+    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
+    error about such a record, or a sum of NaN, would reveal that the record is there. ``weights`` in [0, 1] are
+    relative to the largest weight. A contribution to a sum is clipped first, and then multiplied by its record's
+    weight. None stands for weights of 1.
 
     Parameters
     ----------
@@ -66,9 +67,9 @@ class Records:
         return int(self.features.shape[1])
 
     def get_units(self, bias: bool) -> DenseRowUnits:
-        """Returns the integer forms of the rows, with an appended 1 if ``bias`` is true.
+        """Returns the integer forms of the rows of features, with an appended 1 if ``bias`` is true.
 
-        These forms are computed once for all steps of a fit.
+        The integer forms are computed once for all steps of a fit.
         """
         if bias not in self._units:
             if self._whole is None:
@@ -79,7 +80,7 @@ class Records:
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:
-        """Yields the records in order, ``size`` at a time, without a copy. Returns an iterator."""
+        """Returns an iterator, which yields the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._take_part(slice(start, start + size))
 
