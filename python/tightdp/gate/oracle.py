@@ -1,4 +1,5 @@
-"""The oracle, the only part that sees records. It makes queries, whose values only the gate can release.
+"""The oracle, which is the only part of a run that sees records. The oracle makes queries, whose values only the gate
+can release.
 
 Before anything is computed, a query states how far one record can move its value (``sensitivity``) and with what
 probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
@@ -25,8 +26,8 @@ from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Number of records whose gradients are in memory together. For a layer of 1,000 units, their gradients take 32 MB in
-float32."""
+"""Number of records whose gradients are in memory together. For a layer of 1,000 units, the gradients of so many
+records take 32 MB in float32."""
 
 
 Integers = NDArray[np.int64]
@@ -98,7 +99,7 @@ class Public:
     regularization: float = 0.0
     """lambda in the objective (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
     linear: LinearModel | None = None
-    """The model if it is linear, for algorithms that need its form; None for other models."""
+    """The model if it is linear, for algorithms that need a linear model. None stands for any other model."""
 
     @property
     def loss(self) -> Loss | None:
@@ -114,10 +115,10 @@ class Oracle:
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
 
-    Methods that end in ``_query`` return a ``Query`` for the gate. The others serve queries: what they return is as
-    private as the records. Their arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
+    Methods that end in ``_query`` return a ``Query`` for the gate. All other methods serve queries, and their results
+    are as private as the records. Arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
     ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
-    public facts. Raises TypeError if an algorithm needs records in memory and they are a ``RecordStream``.
+    public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Oracle, Public, Records
@@ -210,7 +211,8 @@ class Oracle:
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
-        """Returns the query of the sum of the records' weights, or of their number. The sensitivity is 1."""
+        """Returns the query of the sum of the records' weights, or of the number of records if there are no weights.
+        The sensitivity is 1."""
         grid = choose_contribution_grid(1.0)
 
         def evaluate_record_count_query(source: RandomSource) -> Integers:
@@ -254,8 +256,8 @@ class Oracle:
     ) -> Query:
         """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s of ``steps``.
 
-        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since it
-        moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
+        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since a
+        record moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
         (docs/theory/selection.md).
         """
         grid = choose_contribution_grid(max_loss)
@@ -290,7 +292,8 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# Contributions of records to a sum. A stream of blocks calls these functions in the process that holds its records.
+# The following functions sum contributions of records. A stream of blocks calls them in the process that holds its
+# records.
 
 
 def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:
