@@ -8,15 +8,15 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
-"""Bound on the relative error of ``compute_attack_tail_probability``. Three log-gammas of up to n log n, each within 4
-ulp, cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
+"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. Three log-gammas of up to n log n,
+each within 4 ulp, cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
 MOST_TRIALS = 10**6
 """Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
-"""Number that replaces denominators of the continued fraction that are closer to 0."""
+"""Number that replaces a denominator of the continued fraction if the denominator is closer to 0."""
 _TERMS = 100_000
-"""Largest number of terms of the continued fraction. About sqrt(n) are needed (Press et al., Numerical Recipes, section
-6.4)."""
+"""Largest number of terms of the continued fraction. About sqrt(n) terms are needed for n trials (Press et al.,
+Numerical Recipes, section 6.4)."""
 
 
 def compute_attack_log_pmf(k: int, n: int, p: float) -> float:
@@ -32,8 +32,8 @@ def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
     """Returns P[Binomial(n, p) >= k] for any integer k and p in [0, 1], with a relative error of at most
     ``TAIL_ERROR``.
 
-    The probability is the regularised incomplete beta function I_p(k, n - k + 1). It is evaluated by the continued
-    fraction of I_p or of 1 - I_p, whichever converges fast.
+    The probability is the regularised incomplete beta function I_p(k, n - k + 1). Either I_p or 1 - I_p is evaluated by
+    a continued fraction, depending on which fraction converges fast.
     """
     if k <= 0 or p >= 1.0:
         return 1.0 if k <= n else 0.0
@@ -69,13 +69,15 @@ def _bound_attack_denominator(x: float) -> float:
 
 
 def lower_limit(successes: int, trials: int, error: float) -> float:
-    """Returns the p below which the true proportion lies with probability at most ``error``: P[X >= successes | p] =
-    error.
+    """Returns a lower confidence limit of a proportion, which exceeds the true proportion with probability at most
+    ``error``.
+
+    The limit is the p with P[X >= successes | p] = error, where X is binomial with ``trials`` trials.
 
     ``trials`` is an integer in [0, 10^6], ``successes`` an integer in [0, ``trials``], and ``error`` is in (0, 1).
     Raises ValueError or TypeError, which names the argument, for any other value.
 
-    This is Clopper and Pearson's one-sided limit, rounded down by ``TAIL_ERROR``.
+    This one-sided limit is Clopper and Pearson's, rounded down by ``TAIL_ERROR``.
 
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
@@ -92,7 +94,8 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:
-    """Returns the p above which the true proportion lies with probability at most ``error``.
+    """Returns an upper confidence limit of a proportion, which is below the true proportion with probability at most
+    ``error``.
 
     ``successes``, ``trials`` and ``error`` are as for ``lower_limit``, which raises the same errors.
 

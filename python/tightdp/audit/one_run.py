@@ -1,7 +1,7 @@
 """Audits by one run with many canaries, each of which is included by a fair coin (Steinke, Nasr and Jagielski 2023).
 
-Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from that paper. The same section
-proves it, without the assumption that guesses and failures are independent.
+Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. The section
+proves this term without the assumption that guesses and failures are independent.
 """
 
 from __future__ import annotations
@@ -66,16 +66,19 @@ def one_run(
 
     Parameters
     ----------
-    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. NaN is never a right guess.
-    included : ``(canaries,)`` booleans, True if the canary was included. They must be independent fair coins
+    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. A guess about a canary whose
+    score
+        is NaN counts as wrong.
+    included : ``(canaries,)`` booleans, True if the canary was included. These booleans must be independent fair coins
         (``coins``).
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``.
     guesses : the number of canaries to guess, fixed before the run. Half of the guesses are "in", for the largest
-        scores, and half are "out", for the smallest. The other canaries are not guessed. If there are several numbers,
-        each is tried, and they share 1 - confidence equally. None tries all canaries, and 1/2, 1/4, ... 1/32 of them.
+        scores, and half are "out", for the smallest. The other canaries are not guessed. A list of several numbers is
+        tried number by number, each with an equal share of 1 - confidence. None tries all canaries, and 1/2, 1/4, ...
+        1/32 of them.
 
-    Neighbours differ by adding or removing one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023, whose Theorem
-    5.2 is the case of delta 0.
+    Neighbours differ by adding or removing one record. The source is Steinke, Nasr and Jagielski, NeurIPS 2023. Their
+    Theorem 5.2 is the case of delta 0.
 
     Raises ValueError for an argument of another shape or out of its range.
 
@@ -117,13 +120,13 @@ def one_run(
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """Returns a bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any guesser.
 
-    Of ``canaries`` coins, ``guesses`` were guessed; these numbers are integers. epsilon is in [0, inf) and delta in
-    [0, 1]. Raises ValueError for a number out of its range.
+    The guesser guessed ``guesses`` of ``canaries`` coins. These numbers are integers, epsilon is in [0, inf), and delta
+    is in [0, 1]. Raises ValueError for a number out of its range.
 
     Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
-    is P[W >= v], plus the most that failures can add. A failure is a guess that is right only because delta is above 0.
-    The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a
-    right one. So failures add the most if they happen where W is just below v.
+    is P[W >= v], plus the largest probability that failures can add. A failure is a guess that is right only because
+    delta is above 0. The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each failure turns
+    one wrong guess into a right one. So failures add the largest probability if they happen where W is just below v.
 
     >>> from tightdp.audit import p_value
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins
@@ -151,7 +154,7 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
     The result is 0 if no epsilon is refuted.
 
     ``canaries``, ``guesses`` and ``correct`` are as for ``p_value``, which raises ValueError for a number out of its
-    range; ``error`` is in (0, 1).
+    range. ``error`` is in (0, 1).
 
     >>> round(epsilon_from_guesses(1000, 200, 180, delta=1e-5, error=0.05), 2)
     1.8

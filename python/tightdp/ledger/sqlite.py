@@ -16,11 +16,11 @@ from .._support.files import check_regular_file, open_regular_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
-"""First bytes of an SQLite file, and its bytes 18 and 19 if it has a rollback journal."""
+"""First bytes of an SQLite file, and the bytes 18 and 19 of an SQLite file with a rollback journal."""
 _FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
-"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. Otherwise
-the child would find SQLite's own locks held by a thread that the child does not have."""
+"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. After
+such a fork, SQLite's own locks could be held in the child by a thread that the child does not have."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -94,8 +94,8 @@ class SQLiteLedgerStore:
     def _check_journal(self) -> None:
         """Raises LedgerError if the file is set to a write-ahead log instead of a rollback journal.
 
-        Commits to a write-ahead log do not wait for the disk as commits to a rollback journal do. Callers must hold the
-        folder's lock, because closing the file here drops SQLite's own locks.
+        Commits to a write-ahead log do not wait for the disk, unlike commits to a rollback journal. Callers must hold
+        the folder's lock, because this method closes the file, which drops SQLite's own locks.
         """
         with open_regular_file(self.path) as file:
             start = file.read(20)
@@ -109,9 +109,9 @@ class SQLiteLedgerStore:
     def _take_turn(self) -> Iterator[None]:
         """Holds the lock of the ledger's folder. Raises LedgerError if others hold it for too long.
 
-        SQLite uses POSIX record locks. A process loses these when it closes any descriptor of the file, for instance
-        after copying the ledger in another thread. Two processes could then write at once, or one could undo what
-        another writes. On Windows locks belong to handles, so SQLite's locks are enough.
+        SQLite uses POSIX record locks. A process loses these locks when it closes any descriptor of the file, for
+        instance after copying the ledger in another thread. Two processes could then write at once, or one process
+        could undo what another process writes. On Windows locks belong to handles, so SQLite's locks are enough.
         """
         if not LOCKS_FOLDERS:
             yield
