@@ -3,9 +3,10 @@
 
 The departures, each with its reason in docs/theory/dpis.md, are:
 
-- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw. The weight is
-  never 1 / (the realised probability).
-- The sum of norms is released over all records and charged as such a release.
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
+The
+  weight is never 1 / (the realised probability).
+- The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
 - Adaptively chosen noise goes through a filter that is valid for it.
 """
@@ -53,7 +54,7 @@ class DPIS:
     """Differentially private gradient descent with importance sampling.
 
     Let g_i be the gradient of record i, C the clipping norm and N the number of records. A step takes record i with
-    probability q |clip(g_i, C)| / C. It releases the sum of C g_i / |g_i| over the records that it took, plus
+    probability q |clip(g_i, C)| / C. The step releases the sum of C g_i / |g_i| over the taken records, plus
     N(0, (noise_multiplier C)^2 I). Weights of records multiply |clip(g_i)|. The release divided by q N is an unbiased
     estimate of the mean clipped gradient. With q = batch_size / (norm_share * N), a step takes batch_size records on
     average if the mean clipped norm is norm_share * C.
@@ -151,8 +152,10 @@ class DPIS:
         return min(1.0, max(self.batch_size / records, compute_smallest_batch_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
-        """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
-        order of the filter and the length of the steps follow from these steps.
+        """Returns the steps of a run: their sampling probability, noise multiplier and number.
+
+        With ``norm_share=None``, the returned steps have the largest possible cost. The order of the filter and the
+        length of the steps follow from them.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -240,9 +243,9 @@ class DPISEpochSettings:
     def make_filter(self, made: AlgorithmReleases) -> FilterBudget:
         """Returns the Renyi filter of a run with ``norm_share=None``.
 
-        Its order is the best one for ``made`` if this order leaves enough for every epoch. Otherwise it is the order at
-        which sums of norms cost least. Raises ValueError if neither order leaves enough. Whether it raises does not
-        depend on the number of records.
+        The filter has the best order for ``made`` if this order leaves enough for every epoch. Otherwise it has the
+        order at which sums of norms cost least. Raises ValueError if neither order leaves enough. Whether the error is
+        raised does not depend on the number of records.
         """
         assert self.target.epsilon is not None
         for expected in (made.composed_releases + self.norm_releases, None):
@@ -269,8 +272,8 @@ class DPISEpochSettings:
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """Returns the ratio of the mean norm to C, from a released sum, and the noise multiplier of the epoch's
-        steps."""
+        """Returns an estimate of the ratio of the mean norm to C, from a released sum, and the noise multiplier of the
+        epoch's steps."""
         # The share is at least reach * part, so that a candidate's probability q * reach * |g| / C is at most 1.
         # Otherwise the estimate would be biased.
         least = min(1.0, self.settings.reach * self.part)
@@ -298,7 +301,7 @@ class DPISEpochSettings:
                 if worst == share
                 else budget.cost(build_algorithm_release(sigma / worst, self.compute_sampling_probability(worst)))
             )
-            # No epoch takes more than an equal part of what is left, so every later epoch can spend as much.
+            # No epoch takes more than an equal part of the remaining budget. So every later epoch can spend as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
         _, sigma = bracket_monotone_crossing(
@@ -321,9 +324,10 @@ class _DPISRun(DPISEpochSettings):
         return run_fixed_dpis
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the run
-        with the largest possible cost. They set the length of steps, because q / noise is about the same for any
-        norms."""
+        """Returns a run whose epochs release the ratio of the mean norm to C.
+
+        ``q`` and ``noise`` belong to the run with the largest possible cost. The length of steps follows from them,
+        because q / noise is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
@@ -345,7 +349,8 @@ class _DPISRun(DPISEpochSettings):
         )
 
     def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
-        """Runs the epochs. Each takes its steps, and may first release a sum of norms that sets the clipping norm."""
+        """Runs the epochs. An epoch may first release a sum of norms, which sets the clipping norm, and then takes its
+        steps."""
         options, public = self.settings, self.public
         step = optimizer.make_stepper(public.size)
         iterates = MeanOfLastIterates(options.epochs * self.steps, options.average)
@@ -370,10 +375,10 @@ def build_dpis_sum_query(
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
     q |clip(g_k)| / max_norm, where g_k is the record's gradient.
 
-    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some of them are then taken by
-    the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``, all
-    bounds are computed anew first. The sensitivity is max_norm, and the sampling probability is q: whatever its
-    remembered bound, a record is taken with probability at most q and adds a vector of norm at most max_norm
+    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some candidates are then taken
+    by the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``,
+    all bounds are computed anew first. Whatever its remembered bound, a record is taken with probability at most q and
+    adds a vector of norm at most max_norm. So the sensitivity is max_norm, and the sampling probability is q
     (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 

@@ -37,11 +37,11 @@ from .record_count import release_record_count_for_algorithm
 from .shared.algorithm import Algorithm, check_algorithm_release_count
 
 Callback = Callable[[int, int | None], object]
-"""Function that is called with the number of releases so far, and their total number or None."""
+"""Function that is called with the number of releases so far, and the number of all releases or None."""
 
 
 class Fit(NamedTuple):
-    """The result of a private fit. All of it may be published.
+    """The result of a private fit. Every field may be published.
 
     Fields
     ------
@@ -52,7 +52,7 @@ class Fit(NamedTuple):
     size : the number of records
     used : the settings that the plan chose
 
-    ``fit`` makes it, and raises the errors of its arguments.
+    ``fit`` returns it, and raises the errors of the arguments.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit
@@ -71,7 +71,7 @@ class Fit(NamedTuple):
     history: tuple[Mechanism, ...]
     """Mechanisms of the releases, in order. If the number of records was not public, its release is the first."""
     size: int
-    """The number of records that the run used, which is public or was released."""
+    """The number of records with which the run computed. The number is public or was released."""
     used: Mapping[str, Any] = MappingProxyType({})
     """Values that the plan chose from public facts for the algorithm's open settings."""
 
@@ -95,7 +95,7 @@ def fit(
     max_sample_weight: float | None = None,
     initial: Vector | None = None,
 ) -> Fit:
-    """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
+    """Trains any model privately. The classifiers call this function. For your own model pass a ``CallableModel``.
 
     Parameters
     ----------
@@ -200,8 +200,10 @@ def _prepare_algorithm_records(X: Any, y: Any, weights: Any, declared: float | N
 
 
 def make_algorithm_batch_source(random_state: Any) -> RandomSource:
-    """Returns a random source for batches alone. Its k-th stream draws the k-th batch, whatever other random numbers
-    are drawn. So batches can be gathered before their steps."""
+    """Returns a random source for batches alone.
+
+    The k-th stream of this source draws the k-th batch, and does not depend on any other random numbers. So the batches
+    of later steps can be gathered in advance."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 

@@ -1,4 +1,4 @@
-"""Optimizers, which take steps along released gradients. They are post-processing and cost no privacy."""
+"""Optimizers, which take steps along released gradients. These steps are post-processing and cost no privacy."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Adam:
 
 
 class MeanOfLastIterates:
-    """The mean of the last steps * share iterates. It has less noise than a single iterate. With share 0 it is the last
-    iterate."""
+    """The mean of the last steps * share iterates. The mean has less noise than a single iterate. With share 0 the mean
+    is the last iterate."""
 
     def __init__(self, steps: int, share: float) -> None:
         self._skip = steps - max(1, round(steps * share))
