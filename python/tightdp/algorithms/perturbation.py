@@ -94,8 +94,8 @@ class ObjectivePerturbation:
     (epsilon, delta)-DP, add/remove one record. A record's effect on the curvature costs log(1 + beta/(N
     regularization)) of epsilon, where beta is the loss's largest second derivative times max_norm^2 and N the number of
     records. There are two departures from Kifer, Smith and Thakurta (2012). The exact Gaussian privacy profile replaces
-    a tail bound. It does so without a factor two, which only losses with slopes of both signs need. The minimum may be
-    approximate, because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
+    a tail bound, and the factor two for losses with slopes of both signs is left out. The minimum may be approximate,
+    because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 

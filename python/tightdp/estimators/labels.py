@@ -34,8 +34,8 @@ then learned if about 190 records have it."""
 # Text of the error that is raised if the charge grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
-"""Number of the first random stream for the noise of the labels, if the noise is seeded. The noise of the training has
-the streams from 0 on."""
+"""Number of the first random stream for the noise of the labels, if the noise is seeded. The noise of the training
+takes streams from 0 on."""
 
 
 class LabelRelease(NamedTuple):
@@ -97,7 +97,7 @@ def plan_label_release(
     """Divides a budget between the release of the labels and training.
 
     ``rest(epsilon, delta)`` returns the charge of training. If a pipeline has divided the budget, ``spent`` is the
-    budget of the labels, and it is paid in addition to ``target``. If ``spent`` is None, the labels are paid from
+    budget of the labels, and is spent in addition to ``target``. If ``spent`` is None, the labels are paid from
     ``target``.
     """
     if spent is not None:
@@ -110,8 +110,8 @@ def plan_label_release(
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
     compute_count_noise_and_threshold(1, *own)
-    # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. With the whole delta, such
-    # an algorithm would leave no delta for the labels.
+    # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. If such an algorithm got
+    # the whole delta, no delta would be left for the labels.
     part = target.delta / 2
 
     def plan_labels_for_epsilon(epsilon: float) -> LabelRelease:
@@ -138,7 +138,7 @@ def release_classifier_labels(
 
 
 def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """Returns the labels of ``present`` whose text is in ``texts``, in the same order and of the same type.
+    """Returns the labels of ``present`` whose text is in ``texts``. Their order and type are those of ``present``.
 
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
@@ -193,5 +193,6 @@ def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArr
 
 
 def exclude_records_of_estimator(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
-    """Returns the features with NaN in the rows of ``others``, so that these records contribute nothing."""
+    """Returns the features with NaN in the rows that the mask ``others`` marks, so that these records contribute
+    nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

@@ -40,12 +40,13 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     n_components : the number of components, at most the number of features.
     epsilon, delta : the guarantee to meet under adding or removing one record.
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
-        The sensitivity is the largest Frobenius norm that one record can add. It is 5/4 max_norm^2, or max_norm^2
-        without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less.
-    center : whether a private mean is subtracted. The one release then contains the sum of the rows and their number as
-        well. False takes eigenvectors of the second moment, with a fifth less noise. It is meant for columns that are
-        known to be centred.
+        The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
+        max_norm^2 without ``center``.
+    max_norm : L2 bound on a row, which only ``fit`` applies. Rows with a larger norm are scaled down, and so weigh
+    less.
+    center : whether a private mean is subtracted. If so, the release also contains the sum and the number of the rows.
+        If not, the components are eigenvectors of the second moment, with a fifth less noise. Choose False for columns
+        that are known to be centred.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers.
 
@@ -106,8 +107,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         moment = unpack_second_moment(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
-            # The last entry is the noisy number of records, times constant^2. It may be small or negative, and is then
-            # raised to the noise's standard deviation, since a smaller value cannot be told from 0.
+            # The last entry is the noisy number of records, times constant^2. A small or negative entry is raised to
+            # the noise's standard deviation, since a smaller value cannot be told from 0.
             number, sums = max(moment[-1, -1], noise * length**2), moment[:-1, -1]
             self.mean_ = sums * (constant / number)
             moment = moment[:-1, :-1] - np.outer(sums, sums) / number
@@ -133,7 +134,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Returns coordinates in the components, shape (n, n_components), in the dtype of X.
+        """Returns the coordinates of the rows of X along the components, shape (n, n_components), in the dtype of X.
 
         Raises ``NotFittedError`` before ``fit``.
         """
@@ -160,7 +161,7 @@ def _choose_pca_constant(max_norm: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _FeaturePreparation:
-    """A function that makes records of features, to which it appends the constant if there is one."""
+    """A function that makes records of features. If there is a constant, the function appends it to the features."""
 
     constant: float | None
 

@@ -27,7 +27,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
     """Returns the labels, and their sorted set.
 
     Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
-    kind, because no label is converted to the type of another one.
+    kind, because no label is converted to the type of another label.
     """
     try:
         if isinstance(given, (list, tuple)):
@@ -57,8 +57,8 @@ def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) ->
 LARGE = 10.0
 """Magnitude above which a feature is surely not scaled, since the noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records, from the first one on, that are searched for large features. A few are enough, because the unit
-of a column makes its features large in most records."""
+"""Number of records, from the first one on, that are searched for large features. These are enough, because a column in
+a small unit is large in most records."""
 
 
 def warn_estimator_of_unscaled_features(features: Array) -> None:
@@ -88,7 +88,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
-    """Returns the checked bounds of ``width`` features; None if ``given`` is None."""
+    """Returns the checked bounds of ``width`` features. Returns None if ``given`` is None."""
     if given is None:
         return None
     try:
@@ -122,7 +122,7 @@ def is_same_estimator_bounds(one: Pair | None, other: Pair | None) -> bool:
 
 
 def scale_features_for_estimator(bounds: Bounds | None, features: Array) -> Array:
-    """Returns features clipped to their bounds and mapped to [0, 1]. Without bounds they stay as they are."""
+    """Returns features clipped to their bounds and mapped to [0, 1]. If there are no bounds, features do not change."""
     if bounds is None:
         return features
     low, high, span = bounds

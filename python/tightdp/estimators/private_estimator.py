@@ -56,12 +56,12 @@ from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""Two counts of earlier runs, as they are before the first run: the number of all runs, and the number of runs whose
-records were in no run before."""
+"""The two counts of earlier runs before the first run. The first counts all runs, and the second counts the runs whose
+records were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
-    """Returns the seed of the run that follows ``runs`` runs, so that its noise differs from that of the first run."""
+    """Returns the seed of the run that follows ``runs`` earlier runs, so that the new noise differs from theirs."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
@@ -123,7 +123,7 @@ class PrivateEstimator(NestedParameters):
         return charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors about settings that a run would otherwise raise after it was charged.
+        """Raises the errors about settings that a run would otherwise raise after its charge was spent.
 
         Callers that charge before the run begins call this method first.
         """
@@ -217,7 +217,8 @@ class PrivateEstimator(NestedParameters):
     ) -> None:
         """Keeps the parameters of a run, and the account of the run, of its release of labels and of earlier runs.
 
-        ``opened`` is the release of labels: its plan, its mechanisms and its payment; None if no labels were learned.
+        ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
+        learned.
         """
         account = ContinuedFitAccount(run.charged, run.history)
         if opened is not None:
@@ -249,7 +250,7 @@ class PrivateEstimator(NestedParameters):
         )
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
-        """Returns the bounds of this fit. Predictions use them, even if ``bounds`` is set to others afterwards."""
+        """Returns the bounds of this fit, and keeps them for predictions, even if ``bounds`` is changed afterwards."""
         bounds, pair = (
             resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),
             broadcast_estimator_bounds(self.bounds, width),

@@ -11,8 +11,8 @@ from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
 """Largest absolute value of a bound, and smallest width of the interval between two bounds. A regression multiplies a
-weight by one width and a bound, and divides it by another width. With these limits the result is far below the largest
-double."""
+weight by a width and by a bound, and divides the product by another width. With these limits the result is far below
+the largest double."""
 
 
 class EstimatorScale(NamedTuple):

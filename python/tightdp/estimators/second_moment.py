@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Number of binary digits of a row's entries. With so few, products of two entries add up exactly in doubles over 2^19
-rows."""
+"""Number of binary digits of a row's entries. With so few digits, products of two entries add up exactly in doubles
+over 2^19 rows."""
 
 
 class SecondMomentEstimator:
@@ -54,7 +54,7 @@ class SecondMomentEstimator:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
     def _resolve_noise(self) -> float:
-        """Returns the noise multiplier of the moment. If it is not given, ``epsilon`` and ``delta`` determine it."""
+        """Returns the noise multiplier of the moment, which is given or follows from ``epsilon`` and ``delta``."""
         return resolve_noise_from_budget(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
@@ -62,7 +62,8 @@ class SecondMomentEstimator:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """Pays, releases the moment, and returns it with the statement's text about the ledger (None without one)."""
+        """Pays for the moment and releases it. Returns the moment, and the statement's text about the ledger or
+        None."""
         budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value
@@ -75,8 +76,8 @@ class SecondMomentEstimator:
 def build_second_moment_query(records: Records | RecordStream, max_norm: float, size: int | None = None) -> Query:
     """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
-    The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the
-    diagonal. ``size`` is the length of a row, if it differs from the width of ``records``.
+    The sum is a symmetric matrix. The query's value is a vector of the diagonal of this matrix, followed by the entries
+    above the diagonal. ``size`` is the length of a row, if this differs from the width of ``records``.
 
     The query's ``scale`` is 1 on the diagonal and 1/sqrt(2) above it. The norm of the vector divided by ``scale`` is
     then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).

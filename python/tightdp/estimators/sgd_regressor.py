@@ -39,13 +39,13 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         features as they are.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
         and targets are the mapped ones.
-    the others : as for ``LogisticRegression``. Weights of records work as they do there.
+    the others : as for ``LogisticRegression``, weights of records included.
 
-    Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of X and y as they are given. Within ``bounds`` the
-    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit. Predictions
-    use them, whatever you set afterwards. The other attributes are as for ``LogisticRegression``.
+    Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of the given X and y. Within ``bounds`` the
+    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit, which
+    predictions use. The other attributes are as for ``LogisticRegression``.
 
-    ``Ridge`` is the better choice for few features. It releases one second moment, of about d^2/2 numbers for d
+    For few features ``Ridge`` is the better choice. ``Ridge`` releases one second moment, of about d^2/2 numbers for d
     features, and takes one pass over the data.
 
     The other settings, ``public_size``, ``fit_intercept``, ``random_state``, ``callback``, ``ledger``,

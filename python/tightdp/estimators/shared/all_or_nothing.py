@@ -12,9 +12,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def fit_copy_of_estimator(fit: Method) -> Method:
     """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
 
-    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without this, an estimator could
-    hold facts about data for which nothing was charged. It could also combine the parameters of one fit with the labels
-    of another.
+    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without the copy, a failed fit
+    could leave facts about data for which nothing was charged. An estimator could also combine the parameters of one
+    fit with the labels of another fit.
     """
 
     @wraps(fit)

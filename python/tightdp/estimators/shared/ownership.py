@@ -9,7 +9,8 @@ from typing import Any
 
 
 def mark_as_estimator_part(part: Any, whole: Any) -> None:
-    """Marks ``part``, and later copies of it that keep what it learned, as belonging to the fitted ``whole``."""
+    """Marks ``part`` as a part of the fitted ``whole``. Later copies of ``part`` with the same attributes have the
+    mark."""
     part._owner = type(whole).__name__
 
 

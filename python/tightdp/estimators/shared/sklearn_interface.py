@@ -1,4 +1,5 @@
-"""scikit-learn's estimator interface if scikit-learn is installed, and otherwise the part of it that is needed here."""
+"""scikit-learn's estimator interface if scikit-learn is installed. Otherwise this module has its own versions of the
+classes and functions that the estimators need."""
 
 from __future__ import annotations
 
