@@ -42,8 +42,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
         The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
         max_norm^2 without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. Rows with a larger norm are scaled down, and so weigh
-    less.
+    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down, and so weighs less.
     center : whether a private mean is subtracted. If so, the release also contains the sum and the number of the rows.
         If not, the components are eigenvectors of the second moment, with a fifth less noise. Choose False for columns
         that are known to be centred.

@@ -23,8 +23,8 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False)
 class Chain(NamedTransformers, PrivateTransformer):
-    """A chain of private transformers, each applied to the result of the one before, for some columns of a
-    ``ColumnTransformer``.
+    """A chain of private transformers for some columns of a ``ColumnTransformer``. Each transformer is applied to the
+    result of the previous one.
 
     Further parameters
     ------------------
@@ -71,7 +71,7 @@ class Chain(NamedTransformers, PrivateTransformer):
         return np.asarray(rows)
 
     def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
-        """Fits the transformers in order. Each learns from the values that the transformers before it have made."""
+        """Fits the transformers in order. Each transformer learns from the output of the previous one."""
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in list_named_transformers(self.transformers, 2):

@@ -85,7 +85,8 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
         return X, columns
 
     def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
-        """Returns for each part its name, an unfitted transformer or None, its columns, and its prepared input."""
+        """Returns, for each named part, the name, an unfitted transformer or None, the columns, and the prepared
+        input."""
         table, each = self._read_table(X, reset=True)
         given_parts = list_named_transformers(self.transformers, 3)
         for _, _, columns in given_parts:
@@ -163,7 +164,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
 
 
 def _list_columns_to_transform(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for flags, which would be taken for the
+    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which would be taken for the
     numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:
