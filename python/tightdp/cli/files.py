@@ -38,7 +38,8 @@ def read_csv_format_arguments(arguments: argparse.Namespace) -> TextFormat:
 
 
 def make_output_path_near_data(data: Path, suffix: str) -> Path:
-    """Returns the path of a file beside the data. For people.csv.gz and .model.json it is people.model.json."""
+    """Returns the path of a file beside the data. For the data people.csv.gz and the suffix .model.json, the path is
+    people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
     plain = data.with_suffix("") if data.suffix == ".gz" else data
@@ -46,7 +47,7 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
 
 
 def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out`` would replace ``given``, a file that is read. ``option`` names ``out`` in errors."""
+    """Raises ValueError if ``out``, the value of ``option``, would replace ``given``, a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
@@ -54,7 +55,7 @@ def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None
 def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
-    An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
+    An existing file is allowed with ``force``, or if it begins with ``mark``, as the output of the command does.
     """
     if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
@@ -78,11 +79,12 @@ def keep_existing_model_output(out: Path, force: bool) -> None:
 
 @contextmanager
 def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out`` for use with ``put_output_in_place``, and removes it at the end.
+    """Makes a new file beside ``out``, which ``put_output_in_place`` renames later. If it was not renamed, the file is
+    removed at the end.
 
-    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as it
+    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as the run
     lives, so only files whose lock is free are removed. Raises ValueError if no file can be made, before anything is
-    spent on its contents.
+    spent on the contents of the file.
     """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
@@ -104,7 +106,7 @@ def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
 
 
 def _lock_reserved_output(place: Path) -> FileLock | None:
-    """Returns the lock of a reserved file; None if another run holds the lock, or if the system has no such locks."""
+    """Returns the lock of a reserved file, or None if another run holds the lock or the system has no such locks."""
     if not LOCKS_FOLDERS:  # on Windows the lock would keep the model from being written
         return None
     try:

@@ -42,7 +42,7 @@ def from_event(
     """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if none is known.
 
     Bound the composition for the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent``
-    becomes ``ApproximateDP(0, 1)``. If a conversion rounds a parameter, it rounds to the less private side.
+    becomes ``ApproximateDP(0, 1)``. If a parameter must be rounded, it is rounded to the less private side.
     ``noise_relative_to`` is as for ``TightDPAccountant``.
 
     ``event`` is any ``DpEvent``, and ``neighboring_relation`` a ``dp_accounting.NeighboringRelation``.
@@ -75,9 +75,9 @@ def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart
 def _is_event_stated_for_neighbors(event: Any, reading: EventReading) -> bool:
     """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
-    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. The
-    reason is that a query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because
-    D/2 need not be an integer.
+    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. A
+    query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because D/2 need not be an
+    integer.
     """
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
@@ -303,10 +303,10 @@ def _read_random_allocation_event(event: Any, reading: EventReading) -> m.Mechan
 
 
 def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = False) -> m.Mechanism | None:
-    """Returns one mechanism for everything that runs on a sample. For several Gaussians, the values 1/sigma^2 add up.
+    """Returns one mechanism for all events that run on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
-    ``varies`` says that the sample may have one record more or less. Guarantees that are stated for replacing a record
-    do not cover this.
+    ``varies`` says that the sample may have one record more or less. A guarantee that is stated for replacing a record
+    does not cover such a sample, and raises ValueError.
     """
     found = list(list_parts_of_event(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):
@@ -387,8 +387,8 @@ def to_event(run: Composable) -> Any:
     """Returns the ``DpEvent`` of a mechanism or composition. Raises ValueError for a mechanism without an event.
 
     Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` returns the same
-    composition again, except for the scale of discrete Laplace noise. The event's parameter is the inverse of this
-    scale, rounded to the less private side.
+    composition again. An exception is the scale of discrete Laplace noise, because the event's parameter is the inverse
+    of this scale, rounded to the less private side.
 
     ``run`` is a mechanism or a composition.
 

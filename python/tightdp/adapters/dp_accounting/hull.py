@@ -1,6 +1,6 @@
 """Builds the loss distribution whose privacy profile is the lower convex hull of points above a given profile.
 
-Proof: docs/theory/conversions.md section 13. Profiles are seen as functions of x = e^epsilon.
+The proof is in docs/theory/conversions.md section 13. Here profiles are functions of x = e^epsilon.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class ExportedPLDMasses(NamedTuple):
 def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
     """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
-    ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
-    mappings have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed
-    pair.
+    ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
+    pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss
+    distribution of the reversed pair.
     """
     points = _ExportedPLDCurve(above, below, interval)
     nodes: list[int] = []
@@ -42,8 +42,8 @@ def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], in
 
 
 class _ExportedPLDCurve:
-    """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is stored instead of H, to avoid
-    cancellation."""
+    """Points (x, H) above a profile, where x is e^epsilon and H an upper bound of delta. For x < 1, H - (1 - x) is
+    stored instead of H, to avoid cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
@@ -61,9 +61,9 @@ class _ExportedPLDCurve:
     def compute_mass(self, low: int | None, k: int, high: int | None) -> tuple[float, float]:
         """Returns P's mass at k if the profile is linear from ``low`` to k and from k to ``high``.
 
-        The mass is x (s - t), where x = e^(k interval), -s is the slope before the point and -t the slope after it. The
+        The mass is x (s - t), where x = e^(k interval), -s is the slope before x, and -t is the slope after x. The
         second result is the sum of the absolute values of the mass's terms, to which the rounding error is
-        proportional. None stands for x = 0 as ``low``, and for infinity as ``high``.
+        proportional. If ``low`` is None, it stands for x = 0. If ``high`` is None, it stands for infinity.
         """
         left, left_terms = self._compute_slope_before(low, k)
         right, right_terms = self._compute_slope_behind(k, high)

@@ -1,4 +1,5 @@
-"""Offers tightdp's bounds under the names of ``dp_accounting.pld.privacy_loss_distribution``. Only imports change.
+"""Offers tightdp's bounds under the names of ``dp_accounting.pld.privacy_loss_distribution``. Programs need only change
+their imports.
 
     from tightdp.adapters.dp_accounting import pld
 
@@ -51,15 +52,15 @@ __all__ = [
 ]
 
 _DEFAULT_TRUNCATION_BOUND = -50.0
-"""Default of ``log_mass_truncation_bound`` in dp_accounting. It has no effect, because nothing is truncated here."""
+"""Default of ``log_mass_truncation_bound`` in dp_accounting. This argument has no effect, because nothing is truncated
+here."""
 
 
 class CertifiedDistribution(PrivacyLossDistribution):
     """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as tightdp's engines.
 
-    ``composition`` holds what was composed, for the relation "add_or_remove". The distributions on a grid,
-    ``_pmf_remove`` and ``_pmf_add``, are built when they are first read, by ``privacy_loss_distribution`` of this
-    package.
+    ``composition`` is bounded for the relation "add_or_remove". The distributions on a grid, ``_pmf_remove`` and
+    ``_pmf_add``, are built when they are first read, by ``privacy_loss_distribution`` of this package.
     """
 
     def __init__(self, composition: Composition, value_discretization_interval: float = INTERVAL) -> None:
@@ -140,8 +141,8 @@ def _make_certified_pld(
 ) -> CertifiedDistribution:
     """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
 
-    Under REPLACE_ONE the mechanism is first translated to one whose pair for adding or removing a record is the pair of
-    ``mechanism`` for replacing one.
+    Under REPLACE_ONE the mechanism is translated first. The dominating pair of the translation, for adding or removing
+    a record, is the pair of ``mechanism`` for replacing one.
     """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
@@ -155,7 +156,8 @@ def _sample_pld_mechanism(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mecha
 
 
 class FractionalSensitivityError(TypeError, ValueError):
-    """Error for a sensitivity that is not an integer. tightdp raises TypeError for it, and dp_accounting ValueError."""
+    """Error for a sensitivity that is not an integer. For such a value, tightdp raises TypeError, and dp_accounting
+    raises ValueError."""
 
 
 def _check_pld_sensitivity(sensitivity: Any) -> int:
@@ -341,9 +343,10 @@ def from_randomized_response(
     value_discretization_interval: float = INTERVAL,
     neighboring_relation: Any = REPLACE,
 ) -> Any:
-    """Returns the distribution of randomised response. Under REPLACE_ONE it compares the outputs for two answers.
+    """Returns the distribution of randomised response.
 
-    Under REPLACE_SPECIAL it compares the output for an answer with a uniform output.
+    Under REPLACE_ONE the distribution compares the outputs for two answers. Under REPLACE_SPECIAL it compares the
+    output for an answer with a uniform output.
     """
     if not pessimistic_estimate:
         return theirs.from_randomized_response(

@@ -56,8 +56,9 @@ class EventReading(NamedTuple):
     def convert_to_contribution(self, noise: float) -> float:
         """Returns ``noise`` relative to one contribution.
 
-        A query of sensitivity D under REPLACE_ONE may be treated as a sum of contributions of at most D/2, because the
-        dominating pair depends only on the difference of two results (docs/theory/conversions.md section 1).
+        A query of sensitivity D under REPLACE_ONE may be treated as a sum of contributions of at most D/2. The reason
+        is that the dominating pair depends only on the difference of two results (docs/theory/conversions.md section
+        1).
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
@@ -73,7 +74,7 @@ class EventReading(NamedTuple):
         """Raises ValueError for a sample of random size if only a sensitivity under REPLACE_ONE is known.
 
         If a record is not drawn, the result may differ from the result with the record by more than half of the
-        sensitivity.
+        sensitivity. So half of the sensitivity is no bound on one contribution.
         """
         if self.relation == REPLACE and self.unit == "sensitivity":
             raise ValueError(

@@ -23,7 +23,8 @@ _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
 """Type of what is kept between calls: a history, an account of it, and the process that the account belongs to."""
 
 _NO_NOISE = 1e-9
-"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below it."""
+"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below this
+number."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -33,8 +34,8 @@ class Accountant(IAccountant):
 
     Each step is charged as ``PoissonSampled(Gaussian(noise_multiplier), sample_rate)``. Neighbours differ in one record
     that is added or removed. ``history`` is a list of (noise multiplier, sample rate, steps), as in Opacus' own
-    accountants. It may be read, edited and replaced at any time, because every method reads it again. Any number of
-    threads may record steps.
+    accountants. The list may be read, edited and replaced at any time, because every method reads it again. Any number
+    of threads may call ``step``.
 
     >>> from tightdp.adapters.opacus import Accountant
     >>> account = Accountant()
@@ -69,14 +70,14 @@ class Accountant(IAccountant):
     def get_epsilon(self, delta: float, *args: object, **kwargs: object) -> float:
         """Returns an upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
 
-        The bound is 0.0 before the first step. It is infinity after a step without noise, and for ``delta`` = 0. At
-        noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds, while the bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed the bound of ``composition`` by one part in 1,000,
-        or by one part in 100 below a noise multiplier of 0.025.
+        The bound is 0.0 before the first step. The bound is infinite after a step without noise, and for ``delta`` = 0.
+        At noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds. The bound of
+        ``composition`` may take 0.4 s. The faster bound may exceed this bound by one part in 1,000, or by one part in
+        100 below a noise multiplier of 0.025.
 
         Noise multipliers below 1e-9 protect nothing. If epsilon is 0 all the same, every noise multiplier meets every
-        target, and the search of ``get_noise_multiplier`` for the smallest one would not end. Therefore, an epsilon of
-        0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
+        target. The search of ``get_noise_multiplier`` for the smallest noise multiplier would then not end. Therefore,
+        an epsilon of 0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
         """
         target = _check.closed_unit("delta", delta)
         account = self._read_opacus_history()
@@ -90,8 +91,9 @@ class Accountant(IAccountant):
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        The best order is the one whose Renyi divergence alone would give the smallest bound. The order is only for
-        information. It is returned because Opacus' ``RDPAccountant`` returns it. The order is 0 before the first step.
+        With the best order, the Renyi divergence alone would give the smallest bound. The order is only for
+        information, and is returned because Opacus' ``RDPAccountant`` returns one. The order is 0 before the first
+        step.
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """
@@ -107,7 +109,8 @@ class Accountant(IAccountant):
         )
 
     def _bound_opacus_participation(self) -> float:
-        """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this."""
+        """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this
+        probability."""
         steps = [(q, n) for _, q, n in map(_check_opacus_entry, self.history) if q * n > 0]
         if any(q == 1 for q, _ in steps):
             return 1.0
@@ -190,7 +193,7 @@ def _check_opacus_step(noise_multiplier: Any, sample_rate: Any) -> tuple[float, 
 
 
 def _check_opacus_entry(entry: Any) -> Entry:
-    """Returns an entry of a history as a checked triple. Well-formed tuples are returned as they are."""
+    """Returns an entry of a history as a checked triple."""
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
         raise ValueError(f"history must hold triples (noise multiplier, sample rate, steps), got {entry!r}")
     sigma, q, steps = entry

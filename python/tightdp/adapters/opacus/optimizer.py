@@ -43,12 +43,12 @@ class _OpacusStepSums:
     bounds: float | tuple[float, ...]
     grid: float | None
     shown: list[Any]
-    """The tensors to which ``summed_grad`` of the parameters was last set."""
+    """The tensors to which ``summed_grad`` of the parameters was set last."""
     batches: int = 0
     """Upper bound on the number of the loader's batches whose examples are in the sums. One record may be in all of
     these batches."""
     last: int | None = None
-    """Number of the last of these batches, as the loader's sampler counts them."""
+    """Number of the last batch whose examples are in the sums, as the loader's sampler counts batches."""
 
     @property
     def sensitivity(self) -> float:
@@ -112,7 +112,7 @@ class ExactOpacusOptimizer(_Base):
     def follow_loader(self, loader: Any) -> None:
         """Makes the optimiser use the batch counter of the loader's sampler from now on.
 
-        If an iteration over the loader is abandoned before a step, the sums of its last batch are dropped when the next
+        If an iteration over the loader is abandoned before a step, the sums of the iteration are dropped when the next
         iteration begins.
 
         ``loader`` is the data loader of the run. A loader without such a counter changes nothing and raises no
@@ -145,7 +145,8 @@ class ExactOpacusOptimizer(_Base):
         return None if self._loader is None else self._loader[0].drawn
 
     def _drop_abandoned_sums(self) -> None:
-        """Drops the sums and signals of an abandoned iteration over the loader, if another has begun since."""
+        """Drops the sums and signals of an abandoned iteration over the loader, if another iteration has begun
+        since."""
         if self._loader is None or self._loader[0].iterations == self._iterations:
             return
         self._iterations = self._loader[0].iterations
@@ -289,8 +290,8 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
 
     Each example's gradient is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public
     grid. Sums of integers do not depend on their order, on how a batch is split or on the number of threads. The noise
-    is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once in each
-    logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
+    is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). The noise is added once in
+    each logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
     The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 

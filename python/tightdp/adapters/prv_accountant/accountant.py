@@ -20,7 +20,7 @@ class PRVAccountant:
     default).
 
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, but have no effect. Each interval is as wide as one of the default engine, at any delta in
+    ``eps_max`` are checked, but have no effect. Intervals are as wide as those of the default engine, at any delta in
     (0, 1).
 
     ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
@@ -105,14 +105,14 @@ class PRVAccountant:
 
 
 class ComposedPrivacyRandomVariables:
-    """The result of ``PRVAccountant.compute_composition``. It returns the same bounds as the accountant."""
+    """The result of ``PRVAccountant.compute_composition``. Its methods return the same bounds as the accountant."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
         self._accountant, self._counts = accountant, num_self_compositions
 
     def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
-        """Returns bounds on epsilon at ``delta``. The arguments ``delta_error`` and ``epsilon_error`` are for a grid,
-        and have no effect here."""
+        """Returns bounds on epsilon at ``delta``. The arguments ``delta_error`` and ``epsilon_error`` have no effect,
+        because they are about a grid that is not used here."""
         return self._accountant.compute_epsilon(delta, self._counts)
 
     def compute_delta_estimate(self, epsilon: float) -> float:

@@ -32,7 +32,8 @@ class Accountant:
 
     Parameters
     ----------
-    noise_multiplier, sampling_probability : those of each step; the first is > 0, and the second is in [0, 1].
+    noise_multiplier : noise multiplier of each step, > 0.
+    sampling_probability : sampling probability of each step, in [0, 1].
     delta : in (0, 1).
     max_compositions : the largest number of steps, an integer >= 1.
     eps_error, mesh_size, verbose : accepted, without effect on the bounds.

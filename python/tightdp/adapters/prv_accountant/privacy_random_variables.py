@@ -16,9 +16,10 @@ from ...losses import PrivacyLoss
 
 
 class PRVAdapterMechanisms(NamedTuple):
-    """Two mechanisms that enclose one whose parameter cannot be represented exactly.
+    """Two mechanisms that enclose a mechanism whose parameter cannot be represented exactly.
 
-    ``worse`` is less private, and ``better`` is more private. None stands for a mechanism that reveals nothing.
+    ``worse`` is less private than the enclosed mechanism, and ``better`` is more private. None stands for a mechanism
+    that reveals nothing.
     """
 
     worse: m.Mechanism | None
@@ -33,18 +34,18 @@ def _round_noise_of_prv_adapter(kind: Callable[[float], m.Mechanism], multiplier
     """Returns the mechanisms at both ends of a range of noise multipliers.
 
     A lower end that underflows to 0 stands for a mechanism that reveals everything. An upper end that overflows stands
-    for one that reveals nothing.
+    for a mechanism that reveals nothing.
     """
     worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
     return PRVAdapterMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
-    """The privacy loss Y of a mechanism, where the output is drawn with the record in the data.
+    """The privacy loss Y of a mechanism, for an output that is drawn with the record in the data.
 
-    Derive a class from this one for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function
-    of Y, given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As
-    in prv_accountant, the bounds are then for this direction of the neighbours only.
+    Derive a class from this class for a loss of your own. ``cdf(t)`` takes an array and returns the distribution
+    function of Y, given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is
+    infinite. As in prv_accountant, the bounds for your own loss are for removing the record only.
 
     >>> import numpy as np
     >>> from tightdp.adapters.prv_accountant import PrivacyRandomVariable

@@ -1,6 +1,6 @@
 """Reads compositions from text.
 
-Such a text may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
+The text of a composition may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
 """
 
 from __future__ import annotations

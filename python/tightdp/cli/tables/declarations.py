@@ -1,7 +1,7 @@
-"""Reads declarations from the command line: labels and categories that a model file may name, bounds, and the like.
+"""Reads declarations from the command line, such as bounds, and labels and categories that a model file may name.
 
-Labels and categories can be known in three ways. They are declared, or they are all values that occur in the file,
-which are thereby declared public, or they are learned with noise.
+There are three ways to know labels and categories. The user declares them, or declares that all values in the file are
+public, or lets the command learn them with noise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Declarations:
     fills: Mapping[str, Fill] = field(default_factory=dict)
     """Numbers that replace the missing numbers of a column, by column."""
     missing: frozenset[str] = frozenset()
-    """Texts of cells that count as missing, besides those of the option --missing."""
+    """Texts of cells that count as missing, besides the texts of the option --missing."""
     complete: bool = False
     """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 

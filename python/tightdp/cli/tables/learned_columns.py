@@ -100,9 +100,9 @@ def fit_learned_columns(
 
 
 def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
-    """Returns the columns whose learned bounds cannot be right, with the reason for each.
+    """Returns a text for each column whose learned bounds cannot be right.
 
-    The reason is that there is too much noise for the number of records.
+    The text says that there is too much noise for the number of records.
     """
     spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline sets both
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]

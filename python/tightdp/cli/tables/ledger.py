@@ -81,7 +81,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def _dump_command_ledger(ledger: Ledger, entries: bool) -> dict[str, Any]:
-    """Returns the budget and the spent share as plain values for JSON. With ``entries`` it adds the history."""
+    """Returns the budget and the spent share as plain values for JSON, and with ``entries`` also the history."""
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
         "dataset": ledger.dataset,
@@ -107,7 +107,7 @@ def _dump_command_ledger(ledger: Ledger, entries: bool) -> dict[str, Any]:
 
 
 def _describe_command_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
-    """Returns the lines that describe the ledger. They include its entries if ``plain`` has them."""
+    """Returns the lines that describe the ledger. If ``plain`` has a history, each entry has a line."""
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [

@@ -151,9 +151,9 @@ def run_command(arguments: argparse.Namespace) -> int:
 def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
     """Reads the table, trains a model on it under one budget, writes the model and prints the statement.
 
-    Everything that can be wrong with the files and settings is reported before anything is spent. The model is written
-    to ``place``, a reserved file that is then renamed to ``out`` in one step. If ``place`` is None, nothing is trained
-    or spent, and the charge of training is printed. Returns the exit code.
+    All errors in the files and settings are reported before anything is spent. The model is written to ``place``, a
+    reserved file that is then renamed to ``out`` in one step. If ``place`` is None, nothing is trained or spent, and
+    the charge of training is printed. Returns the exit code.
     """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
@@ -226,7 +226,7 @@ def _save_command_model(model: TableModel, place: Path, out: Path) -> None:
 
 
 def _record_command_parameters(ledger: Ledger, statement: Statement) -> None:
-    """Records the hash of the model in the ledger that paid for it. Prints a note if that fails."""
+    """Writes the hash of the model to the ledger that paid for the model. If that fails, prints a note."""
     try:
         for release in list_ledger_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
@@ -292,7 +292,7 @@ def _read_command_labels(
 def _make_command_classifier(
     arguments: argparse.Namespace, labels: tuple[str, ...] | Literal["learn"], progress: ProgressBar
 ) -> Any:
-    """Returns the classifier that the options describe. It draws its progress by ``progress``."""
+    """Returns the classifier that the options describe. Its training is shown by ``progress``."""
     return MODELS[arguments.model](
         _build_command_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
@@ -306,7 +306,8 @@ def _make_command_classifier(
 
 
 def _make_command_regressor(arguments: argparse.Namespace) -> Ridge | None:
-    """Returns the regression that the options describe, for features in [0, 1]; None for a classifier."""
+    """Returns the regression that the options describe, for features in [0, 1]. Returns None if the options describe a
+    classifier."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
         if text is not None:
@@ -352,7 +353,7 @@ def _read_command_test_truth(test: Rows, label: str, regressor: Ridge | None) ->
 
 
 def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Prints notes on undeclared categories, and on bounds beyond which most numbers are.
+    """Prints notes on undeclared categories, and on columns of which most numbers are beyond the bounds.
 
     Raises ValueError if no record has a declared category.
     """
@@ -437,7 +438,8 @@ def _describe_command_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_command_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
-        """Returns a text for each name of a fact. It says whether the fact was declared or read off the records."""
+        """Returns a text for each fact, by name. The text says whether the fact was declared or read off the
+        records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_command_facts(labels), "columns": "their names", **describe_command_facts(facts)}

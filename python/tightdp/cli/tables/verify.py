@@ -81,7 +81,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def _find_command_certificate(file: Path) -> str | None:
-    """Returns the text of a file that is a certificate; None if it is anything else."""
+    """Returns the text of a file that is a certificate. Returns None for any other file."""
     try:
         text = read_file_text(file, MOST_BYTES)
     except UnicodeDecodeError:
@@ -90,7 +90,7 @@ def _find_command_certificate(file: Path) -> str | None:
 
 
 def _print_command_certificate(file: Path, text: str, as_json: bool, patient: bool) -> int:
-    """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
+    """Prints the steps of the checker's proof. Returns 0 if both ends of the bound are verified, and otherwise 2."""
     try:
         from ... import verify
     except ImportError:
@@ -113,7 +113,8 @@ def _hash_command_model(model: Path, patient: bool) -> str:
 
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
-"""Entries beside the statement by which the --json output of a command is recognised. Each output has one of them."""
+"""Entries by which the --json output of a command is recognised. Each output has one of these entries beside the
+statement."""
 _CheckedFile = tuple[Statement, StatementVerdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
@@ -172,7 +173,7 @@ def _verify_command_page(file: Path, text: str, kept: str, patient: bool) -> _Ch
 def _verify_command_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
     """Returns a line that names the ledger's entries for the release that a statement is about.
 
-    Ledgers of older versions may have several entries for one identifier, whose charges add up.
+    Ledgers of older versions may have several entries for one identifier. Their charges add up.
 
     Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
     If the statement has no identifier of a release, its charge is compared with the entries that have no identifier.
