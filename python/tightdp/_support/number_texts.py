@@ -49,7 +49,7 @@ def round_number_up(x: float, digits: int) -> float:
 
 
 def format_rounded_number(x: float, spec: str, rounding: str) -> str:
-    """Returns ``format(x, spec)``, rounded as the module ``decimal`` does by ``rounding``.
+    """Returns ``format(x, spec)``, rounded in the direction ``rounding`` of the module ``decimal``.
 
     ROUND_HALF_EVEN gives the same text as ``format``.
     """

@@ -1,8 +1,8 @@
 """Reads objects from JSON text of a bounded size. Only constructors of known classes build the objects.
 
 A file may come from anybody, so its text is not trusted. Text that is too long or has too many values is refused before
-it is parsed. Each value must have the type that a parameter of a constructor is annotated with. Every error in the text
-is a ValueError that says where the error is.
+it is parsed. Each value must have the type with which a parameter of a constructor is annotated. Every error in the
+text is a ValueError that says where the error is.
 """
 
 from __future__ import annotations

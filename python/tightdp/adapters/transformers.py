@@ -39,12 +39,12 @@ class PrivateTrainer(Trainer):
 
     Guarantee: the model that ``train`` leaves is (epsilon, delta)-DP with respect to ``train_dataset``, as
     ``run.statement_`` says. If ``privacy`` has a ``release_loss``, the training loss is charged for and logged.
-    Otherwise it is not released, and is NaN in ``TrainOutput``. The guarantee does not cover the metrics that
-    ``evaluate`` computes on ``eval_dataset``.
+    Otherwise the training loss is not released, and is NaN in ``TrainOutput``. The guarantee does not cover the metrics
+    that ``evaluate`` computes on ``eval_dataset``.
 
     Raises ValueError or TypeError, which names the argument, before any record is read.
 
-    docs/howto/transformers.md has an example that runs; in short:
+    A short example follows. docs/howto/transformers.md has an example that runs.
 
     >>> from tightdp.adapters.transformers import PrivateTrainer
     >>> trainer = PrivateTrainer(model, args, train_dataset=data,

@@ -37,7 +37,7 @@ class AdaCliP:
     holds each record independently with probability q = batch_size / (public number of records). The estimate of the
     mean gradient is ``a + released / batch_size``. The centre a is a running mean of past estimates. The scale of
     coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i is a running estimate of the standard deviation of one
-    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this one gives the
+    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this scale gives the
     least noise.
 
     Parameters

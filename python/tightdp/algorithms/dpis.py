@@ -1,7 +1,7 @@
 """DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
-2022). Departures from the paper correct its privacy analysis.
+2022).
 
-The departures, each with its reason in docs/theory/dpis.md, are:
+The privacy analysis of the paper is corrected by these departures, each with its reason in docs/theory/dpis.md:
 
 - A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
 The
@@ -199,8 +199,9 @@ class DPIS:
 class DPISEpochSettings:
     """The sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
-    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. Each
-    epoch has a plan, for any number of records and any released values (docs/theory/dpis.md, section 6).
+    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. For
+    any number of records and any released values, each epoch has settings that fit its budget (docs/theory/dpis.md,
+    section 6).
     """
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
@@ -221,9 +222,8 @@ class DPISEpochSettings:
         )
 
     def _find_least_norm_noise(self) -> float:
-        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account.
-
-        Returns 0 if epsilon is not given."""
+        """Returns the noise multiplier with which all released sums of norms together take half of epsilon. Returns 0
+        if epsilon is not given."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
@@ -386,7 +386,8 @@ def build_dpis_sum_query(
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
     def evaluate_dpis_sum(source: RandomSource) -> Integers:
-        """Draws candidates by bounds on their norms, takes some by the norms, and sums max_norm g_k / |g_k|."""
+        """Draws candidates by bounds on the norms, takes some candidates by the norms, and sums max_norm g_k /
+        |g_k|."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)

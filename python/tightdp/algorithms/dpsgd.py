@@ -1,7 +1,7 @@
 """DP-SGD: descent by clipped gradients of Poisson batches, with Gaussian noise and any optimizer (Abadi et al. 2016).
 
-Departures from the paper: the divisor is the public expected batch size, and not the size of the batch that was drawn.
-An empty batch still releases noise. The average of the last iterates may be returned.
+There are three departures from the paper. The divisor is the public expected batch size, and not the size of the batch
+that was drawn. An empty batch still releases noise. The average of the last iterates may be returned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The function ``fit``, which trains a model by an algorithm within a budget, and reports what this cost."""
+"""The function ``fit``, which trains a model by an algorithm within a budget, and reports the charge."""
 
 from __future__ import annotations
 
@@ -65,11 +65,12 @@ class Fit(NamedTuple):
 
     parameters: Vector
     privacy: Bound
-    """Bound on the epsilon of ``charged``, at the delta that was asked for."""
+    """Bound on the epsilon of ``charged``, at the ``delta`` of ``fit``."""
     charged: Composition
     """Composition of the planned releases, or of the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """Mechanisms of the releases, in order. If the number of records was not public, its release is the first."""
+    """Mechanisms of the releases, in order. If the number of records was not public, the first release is a noisy
+    count."""
     size: int
     """The number of records with which the run computed. The number is public or was released."""
     used: Mapping[str, Any] = MappingProxyType({})
@@ -110,8 +111,8 @@ def fit(
     initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
     the others : as for the classifiers (``PrivateClassifier``).
 
-    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
-    not cover the run, and ``LedgerError``, before any record is used.
+    Raises ``ValueError`` or ``TypeError``, which names the argument and its range. Raises ``BudgetExceeded`` if the
+    ledger does not cover the run, and ``LedgerError`` if the ledger fails. All errors come before any record is used.
 
     algorithm : the training algorithm, such as ``NoisyGD()``
     epsilon, delta : the guarantee to meet, add/remove one record: epsilon in (0, 1e6], in nats, and delta in (0, 1)

@@ -1,4 +1,4 @@
-"""The release of a private number of records, and the plan of a run that uses the released number.
+"""The release of a noisy number of records, and the plan of a run that uses the released number.
 
 If neighbours differ by adding or removing a record, the number of records is as private as a record. If the caller
 names no public number, a noisy count is released first, and the run uses this count as the number of records. The plan
@@ -182,7 +182,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_algorithm_charge(plan: AlgorithmPlan) -> ReleaseBudget:
-        """Returns the budget of a plan. Raises ValueError if its charge exceeds the target."""
+        """Returns the budget of a plan. Raises ValueError if the plan's charge exceeds the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget

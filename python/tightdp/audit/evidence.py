@@ -25,9 +25,9 @@ smaller violations. The result is valid for any number of values."""
 class Evidence:
     """Limits of the error rates of a test that tells runs with the canary from runs without it.
 
-    The test accepts a run with the canary with probability at least ``power``, and a run without it with probability at
-    most ``level``. With probability at least ``confidence``, both limits hold. All methods use only these limits, so
-    you may call them any number of times.
+    The test accepts a run with the canary with probability at least ``power``, and a run without the canary with
+    probability at most ``level``. With probability at least ``confidence``, both limits hold. All methods use only
+    these limits, so you may call the methods any number of times.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Evidence:
     above : whether scores at or above the threshold are accepted.
     runs : the number of runs behind the limits.
 
-    ``paired`` makes it, and raises the errors of its arguments.
+    ``paired`` returns an ``Evidence``, and raises the errors about arguments.
 
     >>> from tightdp.audit import Evidence
     >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)

@@ -38,7 +38,7 @@ class OneRun:
     canaries : the number of canaries
     guesses, correct : the number of guesses, and of right ones
 
-    ``one_run`` makes it, and raises the errors of its arguments.
+    ``one_run`` returns a ``OneRun``, and raises the errors about arguments.
 
     >>> from tightdp.audit import one_run
     >>> found = one_run([1.0, 0.0] * 500, [True, False] * 500, delta=1e-6, guesses=100)  # no guess is wrong
@@ -149,7 +149,8 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """Returns the largest epsilon found for which (epsilon, ``delta``)-DP is refuted at ``error``.
+    """Returns the largest epsilon that was found for which a p-value of at most ``error`` refutes (epsilon,
+    ``delta``)-DP.
 
     The result is 0 if no epsilon is refuted.
 

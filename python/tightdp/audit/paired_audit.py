@@ -96,7 +96,7 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
 
 
 def convert_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
-    """Returns scores as float64. An attack whose answer is yes or no may give booleans."""
+    """Returns scores as float64. Scores may be booleans, if the answer of an attack is yes or no."""
     array = np.asarray(values)
     return array.astype(np.float64) if array.dtype == np.bool_ else _check.check_array_argument(name, values)
 

@@ -134,8 +134,8 @@ def _remove_abandoned_outputs(out: Path) -> None:
 def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
-    If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
-    name, and a ValueError names that file.
+    If another run has made ``out`` meanwhile and there is no ``force``, ``place`` is kept under another name, and a
+    ValueError has this name.
     """
     try:
         if not force:
@@ -173,7 +173,7 @@ def print_command_release(text: str) -> None:
     """Prints a release on standard output.
 
     If standard output cannot be written, the release is printed on standard error instead, because budget was spent on
-    it, and ValueError is raised.
+    the release. ValueError is raised then.
     """
     try:
         print(text, flush=True)

@@ -127,9 +127,9 @@ def plan_label_release(
 def release_classifier_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
-    """Returns the frequent labels, as texts, and the mechanisms that released them.
+    """Releases the frequent labels. Returns these labels as texts, and the mechanisms of the release.
 
-    ``counts`` returns the number of records of each label. The caller must have charged for the release before.
+    ``counts`` returns the number of records of each label. The caller must charge for the release first.
     """
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(compute_label_charge(spent)), source)
@@ -177,7 +177,7 @@ def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[
 def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
-    Raises RuntimeError for a label that is not among the classes, because training would take it for another label.
+    Raises RuntimeError for a label that is not among the classes. Training would take such a label for another one.
     """
     try:
         if len(classes) == 2:  # a faster comparison, since each pass over the data computes this

@@ -94,7 +94,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         number. The number is required if records have weights, and must not be computed from the weights.
 
     Training minimises the weighted mean of the losses plus the penalty. The largest possible weight is
-    ``max_sample_weight`` times the largest weight of a class. Only the ratio of each weight to the largest possible one
+    ``max_sample_weight`` times the largest weight of a class. Only the ratio of a weight to the largest possible weight
     matters. A record's gradient is clipped first and then multiplied by that ratio. Therefore weights change no
     guarantee, and ``max_norm`` need not be adapted to them (docs/theory/training.md, section 11). The declared largest
     weight wastes budget if few records have a weight near it.

@@ -67,7 +67,7 @@ def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(NestedParameters):
-    """The parameters, the training and the account of an estimator. A subclass defines the model and its targets."""
+    """The parameters, the training and the account of an estimator. A subclass defines the model and the targets."""
 
     algorithm: Algorithm | None = None
     epsilon: float | None = None
@@ -84,7 +84,7 @@ class PrivateEstimator(NestedParameters):
     max_sample_weight: float | None = None
     _default: ClassVar[type[Any]] = NoisyGD
     _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
-    """Names of the model's settings, which a run that continues the last one cannot change."""
+    """Names of the settings of the model. A run that continues the last run cannot change these settings."""
 
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         """Checks an array, its targets and its weights, and returns them as records.
@@ -215,7 +215,7 @@ class PrivateEstimator(NestedParameters):
         again: bool,
         disjoint: bool,
     ) -> None:
-        """Keeps the parameters of a run, and the account of the run, of its release of labels and of earlier runs.
+        """Keeps the parameters of a run. Also keeps the account of the run, its release of labels and earlier runs.
 
         ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
         learned.

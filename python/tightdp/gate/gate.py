@@ -53,11 +53,11 @@ class Gate:
 
     Parameters
     ----------
-    budget : asked to ``spend`` the mechanism before each release. If this raises ``BudgetExceeded``, nothing is spent.
+    budget : asked to ``spend`` the mechanism before each release. If it raises ``BudgetExceeded``, nothing is spent.
     source : random source that draws the Poisson batches and the noise.
     callback : called after each release with the number of releases so far.
-    pay : called once, after the first release has passed all checks and before any record is read. It charges a ledger
-        for the whole run, or raises.
+    pay : a function that charges a ledger for the whole run, or raises. It is called once, after the first release has
+        passed all checks and before any record is read.
 
     One query is built and released like this:
 

@@ -260,7 +260,8 @@ class MinimumQueryPoint:
         return differentiate_objective_at_step
 
     def _bound_rounding(self, summed: float) -> float:
-        """Bounds the distance of the computed gradient from the true one (docs/theory/perturbation.md, section 4)."""
+        """Bounds the distance of the computed gradient from the true gradient (docs/theory/perturbation.md, section
+        4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
         size, outputs = compute_solver_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)

@@ -1,9 +1,9 @@
 """The oracle, which is the only part of a run that sees records. The oracle makes queries, whose values only the gate
 can release.
 
-Before anything is computed, a query states how far one record can move its value (``sensitivity``) and with what
-probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
-batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+Before anything is computed, a query states how far one record can move the query's value (``sensitivity``) and with
+what probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so
+no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Query:
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
     other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
     coordinate by coordinate. If ``scores`` is True, one record adds between 0 and ``sensitivity`` to every score. Only
-    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so it raises no error that depends on the
-    records (docs/theory/exact.md).
+    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
+    (docs/theory/exact.md).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Public:
-    """Facts that an algorithm may know without a release: none of them depends on the records.
+    """Facts that an algorithm may know without a release, because they do not depend on the records.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Public:
     regularization : lambda, >= 0.
     linear : the model if it is linear, or None.
 
-    The numbers are not checked here: the estimators raise the errors.
+    The numbers are not checked here, because the estimators check them.
 
     >>> from tightdp.train import Public
     >>> Public(records=5000, size=3).loss is None

@@ -1,4 +1,4 @@
-"""The charge of a private search, which covers its fits, their scores and the choice (docs/theory/tuning.md)."""
+"""The charge of a private search, which covers all fits, their scores and the choice (docs/theory/tuning.md)."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def convert_search_charge_for_ledger(charge: Composition, delta: float) -> Compo
 
 
 def compute_fewest_search_records(holdout: float, delta: float) -> int:
-    """Returns the least number of records that are all held out with probability at most ``NEVER * delta``
-    (docs/theory/tuning.md, section 3)."""
+    """Returns the least number of records with which the probability that all records are held out is at most
+    ``NEVER * delta`` (docs/theory/tuning.md, section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

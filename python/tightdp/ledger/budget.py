@@ -51,7 +51,8 @@ class LedgerBudget:
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
     ) -> LedgerBudget:
-        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order was given, one is fixed here."""
+        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order is given, this method fixes
+        one."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiFilterCosts) else None
         others = rules.pop("others")

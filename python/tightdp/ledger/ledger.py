@@ -138,7 +138,7 @@ class Ledger:
         others: Composable | None = None,
         failure: float = 0.0,
     ) -> Ledger:
-        """Makes a ledger. Its budget, neighbouring relation and data set never change.
+        """Makes a ledger, whose budget, neighbouring relation and data set never change.
 
         ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``.
         The ``family`` "renyi" can charge every mechanism, and "gaussian" is tightest for Gaussians on all records.
@@ -221,7 +221,7 @@ class Ledger:
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> LedgerProgress | None:
-        """Returns the last recorded progress of a run; None before its first release."""
+        """Returns the last recorded progress of a run, or None before the first release of this run."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
             return read_last_ledger_progress(
@@ -272,7 +272,7 @@ class Ledger:
         self.record_progress(_PARAMETERS + release, None, LedgerProgress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
-        """Returns the recorded hash of the parameters that a release consists of; None if no hash was recorded."""
+        """Returns the recorded hash of the parameters that a release consists of, or None if no hash was recorded."""
         found = self.read_progress(_PARAMETERS + check_ledger_identifier("release", release))
         return None if found is None else found.turn
 
@@ -358,7 +358,7 @@ class Ledger:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
     def _read_entries(self, run: Run, known: _KnownLedgerEntries) -> Iterator[tuple[Entry, str]]:
-        """Yields the entries after the known ones with their digests, after a check of each entry's digest."""
+        """Yields the entries after the known entries, each with its digest, after a check of the digest."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
             if not rows or rows[0][4] != known.digest:

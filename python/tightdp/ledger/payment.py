@@ -11,7 +11,7 @@ from .ledger import Ledger, name_ledger
 
 
 class LedgerPayment:
-    """One charge for a release, to a ledger if there is one.
+    """The charge for one release, which a ledger pays if there is one.
 
     Each release has an identifier, which is drawn here, before the charge. The ledger's entry and the statement both
     name the identifier, so that two releases of equal charge can be told apart.

@@ -17,7 +17,7 @@ TABLE = (
 
 
 class LedgerProgress(NamedTuple):
-    """The number of releases of a run so far, and the name of the turn in which it made the last of them.
+    """The number of releases that a run has made so far, and the name of the turn with the last release.
 
     A turn is the part of a run that one process makes. It begins when the process takes up the run, and ends with the
     process.

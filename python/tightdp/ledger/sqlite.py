@@ -107,7 +107,7 @@ class SQLiteLedgerStore:
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """Holds the lock of the ledger's folder. Raises LedgerError if others hold it for too long.
+        """Holds the lock of the ledger's folder. Raises LedgerError if others hold this lock for too long.
 
         SQLite uses POSIX record locks. A process loses these locks when it closes any descriptor of the file, for
         instance after copying the ledger in another thread. Two processes could then write at once, or one process

@@ -148,9 +148,9 @@ def add_dense_products(
     These integers have fewer digits than those of ``sum_clipped_dense_gradients``. The vector m_k times the grid is
     about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
-    Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
-    of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
-    record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
+    Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. A layer's total has one number for
+    each pair of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for
+    every record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
     ``choose_dense_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
     ``max_norms``, in [0, max_norm], each record has its own bound. Source: docs/theory/exact-products.md, section 7.
     """
@@ -277,8 +277,8 @@ def _run_dense_kernel(
     found: Vector | None = None,
     out: Integers | None = None,
 ) -> None:
-    """Calls the compiled kernel, which writes the norms of gradients to ``found`` or adds their clipped sum to
-    ``out``."""
+    """Calls the compiled kernel, which writes the norms of gradients to ``found``, or adds the sum of the clipped
+    gradients to ``out``."""
     given = [
         (
             np.ascontiguousarray(layer.inputs),

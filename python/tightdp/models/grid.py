@@ -1,4 +1,5 @@
-"""Rounding of contributions to the public grid of a release, whose points are the multiples of a power of two.
+"""Rounding of contributions to the public grid of a release. The points of the grid are the multiples of a power of
+two.
 
 Multiples add up exactly in any order. So one record moves a sum by its own contribution and by nothing else
 (docs/theory/exact.md). A grid depends on bounds that are public or released, and does not depend on the records.

@@ -14,7 +14,7 @@ from .dense import DenseRowUnits, round_dense_inputs_to_units
 
 
 class Records:
-    """Records with features ``(n, d)`` in float32 or float64, and a target for each.
+    """Records with features ``(n, d)`` in float32 or float64, and a target for each record.
 
     A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
     error about such a record, or a sum of NaN, would reveal that the record is there. ``weights`` in [0, 1] are

@@ -60,7 +60,7 @@ class Chain(NamedTransformers, PrivateTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X by the first transformer's check, before anything is released."""
+        """Checks X as the first transformer would, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
         copy_unfitted_estimator(list_named_transformers(self.transformers, 2)[0][1])._prepare_input(values)
         return values

@@ -37,7 +37,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
     Further parameters
     ------------------
     transformers : a list of (name, transformer, columns). Columns are numbers, or names if X is a data frame or a
-        mapping of columns. Flags and slices are not accepted. "passthrough" leaves columns of numbers as they are
+        mapping of columns. Masks and slices are not accepted. "passthrough" leaves columns of numbers as they are
 
     Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The transformers that release
     something share the budget of the ``ColumnTransformer`` equally.

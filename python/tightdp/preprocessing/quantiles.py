@@ -78,7 +78,7 @@ def count_quantile_rounds(domain: Any) -> int:
 
 
 def compute_quantile_charge(domain: Any, noise_multiplier: float) -> Composition:
-    """Returns the charge of a search. Its rounds together are as private as one ``Gaussian(noise_multiplier)``."""
+    """Returns the charge of a search. All rounds together are as private as one ``Gaussian(noise_multiplier)``."""
     return Gaussian(_compute_quantile_noise(domain, noise_multiplier)) * count_quantile_rounds(domain)
 
 

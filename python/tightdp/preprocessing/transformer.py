@@ -165,7 +165,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Returns, for the statement, what was released and which facts were taken to be public."""
+        """Returns, for the statement, descriptions of the releases, and the facts that were taken to be public."""
         raise NotImplementedError
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:

@@ -53,8 +53,8 @@ class TableModel:
     coef, intercept : finite weights and constants, in [-1e300, 1e300].
     statement : the ``Statement``, which must name the labels and the bounds or categories of each column.
 
-    Raises ValueError, which names the argument, for an argument that does not fit the others. ``tightdp train`` makes
-    the model:
+    Raises ValueError, which names the argument, for an argument that does not fit the other arguments. ``tightdp
+    train`` makes the model:
 
     >>> import numpy as np
     >>> from tightdp.records.columns import NumberColumn
@@ -146,7 +146,7 @@ class TableModel:
         """Returns a row of texts for each record: its predicted label, and with ``probabilities`` each class's
         probability.
 
-        With ``allow_missing``, the texts of a record are empty if one of its numbers is missing.
+        With ``allow_missing``, the texts of a record with a missing number are empty.
 
         ``table`` is as for ``encode``, whose errors this method raises.
         """

@@ -235,8 +235,7 @@ class TightDPAccountant(PrivacyAccountant):
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
 
-        ``false_positive_rates`` are the rates in (0, 1) at which the curve is compared; None takes 60 rates from 1e-12
-        to 1/2.
+        The curves are compared at ``false_positive_rates`` in (0, 1). None takes 60 rates from 1e-12 to 1/2.
         """
         return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
 
@@ -266,7 +265,7 @@ class RdpAccountant(TightDPAccountant):
     """A replacement of dp_accounting's ``RdpAccountant``, with the same parameters.
 
     Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
-    dp_accounting, because the sensitivity alone gives no bound for them.
+    dp_accounting, because the sensitivity alone gives no bound for such samples.
 
     ``orders`` and ``neighboring_relation`` are as in dp_accounting.
 

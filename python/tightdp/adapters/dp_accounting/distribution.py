@@ -60,10 +60,11 @@ profile."""
 def privacy_loss_distribution(
     run: Composable, neighbors: Neighbors = "add_or_remove", value_discretization_interval: float = INTERVAL
 ) -> Any:
-    """Returns a ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
+    """Returns a ``PrivacyLossDistribution`` whose delta is above the delta of ``run`` at every epsilon.
 
-    ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
-    distribution for each of them. The result may be composed with other distributions of dp_accounting.
+    ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing a record have different
+    profiles, the result has one distribution for adding and one for removing. The result may be composed with other
+    distributions of dp_accounting.
 
     Between points of the default grid, the result's delta exceeds the delta of ``run``. The excess is about one part in
     10,000, or one part in 500 if the grid engine is used. The excess is multiplied by the number of distinct

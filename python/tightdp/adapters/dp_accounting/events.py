@@ -21,14 +21,14 @@ from .tree import Refused, RefusedEventError, describe_event, iterate_event_leav
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """Mechanism that stands for a release without noise. It reveals everything with probability 1."""
 _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampling_probability"
-"""Names of parameters in errors: dp_accounting's words for them, followed by the names of the fields of its events."""
+"""Names of two parameters in errors: dp_accounting's words, followed by the names of the fields of its events."""
 
 
 class EventPart(NamedTuple):
     """A mechanism and how often it runs.
 
-    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation. It is False if
-    they are relative to one record's contribution.
+    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation, and False if the
+    parameters are relative to one record's contribution.
     """
 
     mechanism: m.Mechanism
@@ -62,7 +62,7 @@ def from_event(
 
 
 def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart]:
-    """Yields the parts that an event composes, except for those that reveal nothing.
+    """Yields the parts of an event, except for parts that reveal nothing.
 
     Raises ``Refused``, which names the first subevent without a bound.
     """
@@ -165,7 +165,8 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
 
 
 def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    """Returns the mechanism of an answer that is replaced by a uniform one with probability ``noise_parameter``."""
+    """Returns the mechanism of randomised response: with probability ``noise_parameter``, a uniform answer replaces the
+    true answer."""
     if reading.relation == ADD_OR_REMOVE:
         raise ValueError(
             "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
@@ -268,7 +269,7 @@ def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechani
 
 
 def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    """Returns the mechanism of Gaussian noise on a sum of random sensitivity. Equal sensitivities are merged, and
+    """Returns the mechanism of Gaussian noise on a sum whose sensitivity is random. Equal sensitivities are merged, and
     sensitivities of probability 0 are dropped."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
@@ -412,7 +413,7 @@ def _compose_dp_events(run: Composable) -> Any:
 
 
 def _make_event_of_mechanism(mechanism: m.Mechanism) -> Any:
-    """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has none."""
+    """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has no such event."""
     match mechanism:
         case m.Gaussian(sigma):
             return dp_event.GaussianDpEvent(sigma)

@@ -21,7 +21,7 @@ class ExportedPLDMasses(NamedTuple):
 
 
 def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
-    """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
+    """Returns the loss distribution of a pair whose privacy profile is above every profile within the bounds.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
     pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss
@@ -71,7 +71,7 @@ class _ExportedPLDCurve:
         return left - right + crossing, left_terms + right_terms + crossing
 
     def _compute_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
-        """Returns x s (see ``compute_mass``), or x s - x if k <= 0, and the sum of the absolute values of its terms."""
+        """Returns x s (see ``compute_mass``), or x s - x if k <= 0, and the sum of the absolute values of the terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]
@@ -80,7 +80,7 @@ class _ExportedPLDCurve:
         return (before - here) / width, (before + here if low is not None and low < 0 else before - here) / width
 
     def _compute_slope_behind(self, k: int, high: int | None) -> tuple[float, float]:
-        """Returns x t (see ``compute_mass``), or x t - x if ``high`` <= 0, and the sum of the absolute values of its
+        """Returns x t (see ``compute_mass``), or x t - x if ``high`` <= 0, and the sum of the absolute values of the
         terms."""
         if high is None:
             return 0.0, 0.0
@@ -94,7 +94,7 @@ class _ExportedPLDCurve:
 
 
 def _make_exported_pld_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
-    """Returns the bounds in the order of k, lowered so that none exceeds ``start`` or the bound before it."""
+    """Returns the bounds in the order of k, each lowered to ``start`` and to the bound before it if it is larger."""
     found, least = {}, start
     for k in sorted(values):
         least = found[k] = min(least, values[k])

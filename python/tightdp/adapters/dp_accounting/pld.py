@@ -97,7 +97,7 @@ class CertifiedDistribution(PrivacyLossDistribution):
             )
 
     def compose(self, privacy_loss_distribution: Any, tail_mass_truncation: float = 1e-15) -> Any:
-        """Returns the composition of both distributions, on a grid if the other one is dp_accounting's own."""
+        """Returns the composition of both distributions, on a grid if the other distribution is dp_accounting's own."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return super().compose(privacy_loss_distribution, tail_mass_truncation)
         self.validate_composable(privacy_loss_distribution)

@@ -32,9 +32,9 @@ class EventReading(NamedTuple):
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
     - "sensitivity": the sensitivity of the query under the relation. Nothing is known about single contributions.
-    - "clipped_sum": the sensitivity of a sum of bounded contributions. Under REPLACE_ONE this is twice their bound.
-    - None: "sensitivity" for samples of fixed size, because only ``RdpAccountant`` accepts them, and otherwise
-      "contribution".
+    - "clipped_sum": the sensitivity of a sum of bounded contributions. Under REPLACE_ONE this is twice the bound on a
+      contribution.
+    - None: "sensitivity" for samples of fixed size, which only ``RdpAccountant`` accepts, and otherwise "contribution".
     """
 
     relation: Any

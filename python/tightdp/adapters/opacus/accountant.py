@@ -20,7 +20,7 @@ from .._orders import choose_order_for_adapters
 Entry = tuple[Any, Any, Any]
 """Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
 _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
-"""Type of what is kept between calls: a history, an account of it, and the process that the account belongs to."""
+"""Type of the values that are kept between calls: a history, its account, and the process that has the account."""
 
 _NO_NOISE = 1e-9
 """Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below this
@@ -57,7 +57,7 @@ class Accountant(IAccountant):
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Records a step. Raises ValueError for a negative noise multiplier or a sample rate beyond 1.
 
-        The rate exceeds 1 if an optimiser adds up more batches than an epoch has, so that a record may occur twice.
+        The rate exceeds 1 if an optimiser adds up more batches than an epoch has. A record may then occur twice.
         """
         sigma, q = _check_opacus_step(noise_multiplier, sample_rate)
         with _lock.now:
@@ -131,7 +131,7 @@ class Accountant(IAccountant):
     def _read_opacus_history(self) -> accountant.Accountant | None:
         """Returns an account of the steps in ``history``, or None if a step had no noise.
 
-        The account is kept between calls, and steps that were recorded since the last call are added to it.
+        The account is kept between calls. Later calls only add the steps that are new in ``history``.
         """
         with _lock.now:
             entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]

@@ -68,7 +68,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
             super().__init__(accountant=accountant)
         self.secure_mode = secure_mode
         self._divisor: int | None = None
-        """Public batch size by which the run that is being made divides its sums. None if the loader declares none."""
+        """Public batch size by which sums are divided in the run that is being made. None if the loader declares no
+        batch size."""
 
     def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
         hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
@@ -86,7 +87,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
-        """Returns tightdp's optimiser for these settings. If tightdp has none, warns and returns Opacus' own."""
+        """Returns tightdp's optimiser for these settings. If tightdp has no such optimiser, warns and returns
+        Opacus'."""
         if self._divisor is not None:  # Opacus would divide by records / batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
@@ -118,7 +120,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """Returns Opacus' loader with tightdp's Poisson batches.
 
-        A loader with its own generator, or in distributed training, keeps Opacus' batches.
+        Opacus' batches are kept for a loader with its own generator, and in distributed training.
         """
         own = data_loader.generator is not None
         if self.secure_mode and (own or distributed or not poisson_sampling):
@@ -145,7 +147,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         iteration are dropped when the next iteration begins.
 
         Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
-        such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
+        such a loader would be replaced by Poisson batches of all records, or would differ from the charged batches.
 
         ``poisson_sampling`` says whether batches are Poisson samples, which the charge needs.
         """

@@ -66,7 +66,8 @@ class _OpacusStepSums:
 
 
 class ExactOpacusOptimizer(_Base):
-    """Replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and noise.
+    """A base class that replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and
+    noise.
 
     The other methods, the order in which they are called, and the marks on used gradients are Opacus' own.
     """
@@ -87,10 +88,10 @@ class ExactOpacusOptimizer(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Raises ValueError unless there is one bound or, with per-layer clipping, a list with one bound for each
+        """Raises ValueError unless ``max_grad_norm`` is one bound or, with per-layer clipping, one bound for each
         parameter.
 
-        Several bounds must be given as a list or a tuple, because Opacus takes the length.
+        Several bounds must be given as a list or a tuple, because Opacus calls ``len``.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)
@@ -128,7 +129,7 @@ class ExactOpacusOptimizer(_Base):
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
-        """Marks the next call of ``step`` as one that only adds up a batch, if ``do_skip`` is true."""
+        """If ``do_skip`` is true, the next call of ``step`` only adds up a batch, and does not end the step."""
         self._drop_abandoned_sums()
         if self._loader is not None:
             self._loader[0].skips = True
@@ -205,7 +206,7 @@ class ExactOpacusOptimizer(_Base):
         sums.last = now
 
     def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
-        """Returns the sums to add to, and whether they already hold a part of this step."""
+        """Returns the sums to which a batch is to be added, and whether these sums already hold a part of this step."""
         _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._current_norm_bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
@@ -268,7 +269,7 @@ class ExactOpacusOptimizer(_Base):
 
 
 class _ExactDistributedOpacusOptimizer(ExactOpacusOptimizer):
-    """An optimiser that adds up integers over processes: the result is exactly the noisy sum of all examples."""
+    """An optimiser that adds up integers over processes. So the result is exactly the noisy sum of all examples."""
 
     def reduce_gradients(self) -> None:
         """Sets every ``grad`` to the sum over all processes, divided as Opacus divides it."""

@@ -92,7 +92,7 @@ _COUNTED: dict[type, type[CountingOpacusSampler]] = {
 
 
 def make_opacus_sampler_count(loader: Any) -> CountingOpacusSampler | None:
-    """Replaces the batch sampler of a loader by one that counts batches, and returns the new sampler.
+    """Replaces the batch sampler of a loader by a sampler that counts batches, and returns the new sampler.
 
     Returns None if the class of the batch sampler is neither Opacus' nor PyTorch's own.
     """

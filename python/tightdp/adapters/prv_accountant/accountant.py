@@ -23,9 +23,9 @@ class PRVAccountant:
     ``eps_max`` are checked, but have no effect. Intervals are as wide as those of the default engine, at any delta in
     (0, 1).
 
-    ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
-    each, by default ``max_self_compositions``. Raises TypeError for other variables, and ValueError for a number out of
-    its range.
+    ``prvs`` are one or more variables of this package. In the methods, ``num_self_compositions`` is how often each
+    variable is composed, once by default. Raises TypeError for other variables, and ValueError for a number out of its
+    range.
 
     >>> from tightdp.adapters.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
     >>> step = PoissonSubsampledGaussianMechanism(sampling_probability=0.01, noise_multiplier=1.0)

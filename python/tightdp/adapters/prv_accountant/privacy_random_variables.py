@@ -59,7 +59,7 @@ class PrivacyRandomVariable:
     def cdf(self, t: Any) -> Any:
         """Returns P[Y <= t] given that Y is finite.
 
-        Raises NotImplementedError: a class of your own defines it.
+        Raises NotImplementedError, because a class of your own must define this method.
         """
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
@@ -90,7 +90,7 @@ class PrivacyRandomVariable:
 
 
 class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
-    """The privacy loss of a mechanism of this library. No bound is computed from ``cdf``, which is for information."""
+    """The privacy loss of a mechanism of this library. The method ``cdf`` is for information, and no bound needs it."""
 
     _found: PRVAdapterMechanisms
 

@@ -12,7 +12,7 @@ from ...models.model import Vector
 
 
 class Optimizer(Protocol):
-    """A frozen description of an optimizer, whose ``make_stepper`` makes the mutable state of one run."""
+    """The frozen settings of an optimizer. ``make_stepper`` returns a function with the changing state of one run."""
 
     def make_stepper(self, size: int) -> Stepper: ...
 
@@ -95,7 +95,8 @@ class Adam:
         _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
-        """Returns Adam's step for ``size`` parameters. The step keeps the moments of the gradients that it has seen."""
+        """Returns the function that takes one step of Adam for ``size`` parameters. The function keeps the moments of
+        past gradients."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
         def take_adam_step(w: Vector, gradient: Vector) -> Vector:

@@ -34,10 +34,10 @@ divided by 1/4, the largest curvature of a logistic loss along the intercept."""
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
     """Returns the sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
-    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If it is None, the
-    default 2.3 signal^(1/5) / sqrt(features) takes its place. This default grows with the signal because noise along
-    curved directions contracts, which makes a larger total length worthwhile. The default falls with the number d of
-    features because a score is a sum of about d terms.
+    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If ``spread`` is None,
+    the default 2.3 signal^(1/5) / sqrt(features) takes its place. This default grows with the signal because noise
+    along curved directions contracts, which makes a larger total length worthwhile. The default falls with the number d
+    of features because a score is a sum of about d terms.
     """
     if spread is None:
         outputs = 1 if public.loss is None else public.loss.outputs

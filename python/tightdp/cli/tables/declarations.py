@@ -189,7 +189,7 @@ def _split_declared_names(given: list[str]) -> list[str]:
 
 
 def _parse_declared_fills(given: list[str]) -> dict[str, Fill]:
-    """Returns the numbers that replace missing ones, by column."""
+    """Returns the numbers that replace missing numbers, by column."""
     found: dict[str, Fill] = {}
     for part in _split_declared_names(given):
         name, equals, text = part.rpartition("=")
@@ -201,7 +201,8 @@ def _parse_declared_fills(given: list[str]) -> dict[str, Fill]:
 
 
 def _parse_declared_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
-    """Returns the bounds by column. Raises ValueError unless bounds are finite and the lower is below the upper one."""
+    """Returns the bounds by column. Raises ValueError unless bounds are finite and each lower bound is below the upper
+    bound."""
     bounds = {}
     for part in ",".join(given).split(","):
         if not part:

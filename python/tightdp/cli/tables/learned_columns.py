@@ -24,8 +24,8 @@ from ...statement.column_words import state_fact_of_bounds, state_fact_of_catego
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
-second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
-learned. This third fact is None if nothing replaces missing numbers."""
+second is whether the column's categories or bounds are learned. The third is whether the number that replaces missing
+numbers is learned. The third fact is None if nothing replaces missing numbers."""
 
 
 class FittedColumns(NamedTuple):
@@ -161,9 +161,9 @@ def _build_transformer_of_command(group: Group, columns: list[Any]) -> PrivateTr
 
 
 def _read_command_columns(member: Any, names: list[str]) -> list[Column]:
-    """Returns the columns ``names`` as the fitted transformer ``member`` has learned them.
+    """Returns the columns ``names``, with the bounds or categories that the fitted transformer ``member`` has.
 
-    A text column may have no categories, if none was frequent.
+    A text column may have no categories, if no value was frequent.
     """
     if isinstance(member, OneHotEncoder):
         return [CategoryColumn(name, known) for name, known in zip(names, member.categories_, strict=True)]
@@ -180,7 +180,7 @@ def _state_command_columns(
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
-    """Returns the pipeline's statement, with lines that name the table's columns and what was learned about them."""
+    """Returns the pipeline's statement, with lines that name the table's columns and the learned facts about them."""
     found = {column.name: column for column in made}
     released = []
     for column in columns:

@@ -275,7 +275,7 @@ def _read_command_labels(
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
     """Returns the labels, and a mask of the records whose label is declared.
 
-    Records outside of the mask are to contribute nothing. If labels are to be learned, the mask includes all records.
+    Records outside of the mask must contribute nothing. If labels are to be learned, the mask includes all records.
     """
     if labels == LEARN:
         cells = np.array(rows.get_column(label))
@@ -334,9 +334,9 @@ def _make_command_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 
 def _read_command_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the numbers to predict, and a mask of the records that have one.
+    """Returns the numbers to predict, and a mask of the records that have such a number.
 
-    Records outside of the mask are to contribute nothing.
+    Records outside of the mask must contribute nothing.
     """
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)

@@ -10,7 +10,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def fit_copy_of_estimator(fit: Method) -> Method:
-    """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
+    """Runs ``fit`` on a copy of the estimator. If the fit succeeds, all attributes of the estimator are set at once.
 
     A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without the copy, a failed fit
     could leave facts about data for which nothing was charged. An estimator could also combine the parameters of one

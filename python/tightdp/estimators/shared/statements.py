@@ -128,7 +128,7 @@ def describe_estimator_algorithm(algorithm: Any) -> str:
 
 
 def describe_estimator_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
-    """Returns the settings of a run as texts: the given settings of the algorithm, and those that its plan chose."""
+    """Returns the settings of a run as texts: the algorithm's given settings, and the settings that the plan chose."""
     known = {**_list_chosen_algorithm_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
