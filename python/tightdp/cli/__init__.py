@@ -39,7 +39,7 @@ _OTHERS = {
     "completion": "a script that completes commands and options in the shell",
 }
 _FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
-"""For each folder of this package, the commands whose modules are in the folder."""
+"""Folders of this package, each with the commands whose modules are in the folder."""
 COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
 """The summary of each command, by the command's name."""
 
