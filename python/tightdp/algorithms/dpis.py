@@ -8,7 +8,7 @@ The
   weight is never 1 / (the realised probability).
 - The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
-- Adaptively chosen noise goes through a filter that is valid for it.
+- Adaptively chosen noise is paid from a filter, which is valid for adaptive choices.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class DPIS:
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     spread : as for ``DPSGD``.
 
-    Guarantee, add/remove one record: if ``norm_share`` is a number, the privacy of Poisson-subsampled Gaussians (q,
-    noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If ``norm_share`` is None,
-    (epsilon, delta)-DP.
+    The guarantee is about adding or removing one record. If ``norm_share`` is a number, it is the privacy of
+    Poisson-subsampled Gaussians (q, noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of
+    norms. If ``norm_share`` is None, the guarantee is (epsilon, delta)-DP.
 
     The algorithm saves only computation. DPSGD with batch_size / norm_share has the same guarantee at the same noise,
     and its samples have a smaller variance (docs/theory/dpis.md, section 5).
