@@ -17,7 +17,7 @@ from ..gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess
-from .scalers import _count_columns_of_domain
+from .scalers import _count_columns_of_scaler_domain
 from .transformer import PrivateTransformer
 
 
@@ -52,7 +52,7 @@ class SimpleImputer(PrivateTransformer):
         _check.check_choice_argument("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
-        quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
         return quantiles.compute_quantile_charge(self.domain, spent.noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:

@@ -43,7 +43,7 @@ class BoundedTransformer(PrivateTransformer):
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
             return Composition()
-        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
         return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
@@ -77,7 +77,7 @@ class BoundedTransformer(PrivateTransformer):
         return (shown,), {"where bounds were looked for": domain}
 
 
-def _count_columns_of_domain(domain: Any) -> int:
+def _count_columns_of_scaler_domain(domain: Any) -> int:
     """Returns the number of columns for which ``domain`` has ends, or 1 if all columns have the same ends."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1

@@ -139,7 +139,7 @@ def _describe_cuda_interface(x: Any, interface: Any) -> DeviceArray:
         raise TypeError(f"arrays on a device must be in the native byte order, got {interface['typestr']}")
     dense = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
     address, read_only = interface["data"]
-    module = runtime._get_cuda_module()
+    module = runtime._get_module_of_device_probe()
     if module is not None and address:
         device = int(module.device_of(address))
     else:
