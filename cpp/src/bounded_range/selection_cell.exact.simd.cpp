@@ -6,7 +6,7 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// For each node k, let F be the function of t whose maximum selection_cell.hpp asks for; t, V and eta are defined
+// Let F be the function of the loss t that selection_cell.hpp maximises for a node k, with t, V and eta as defined
 // there. Let y = e^{-t}, let s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let
 // low and low' be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the values of V at losses
 // that are larger by eta. Then

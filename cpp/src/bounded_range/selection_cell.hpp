@@ -20,7 +20,7 @@ struct SelectionCell {
     double least;       // 1 - e^{-eta}
 };
 
-// For each k < n, computes the maximum of p V(eps_k - t) + (1 - p) V(eps_k - t + eta) over the losses t of the cell,
+// Computes the maximum over the losses t of the cell of p V(eps_k - t) + (1 - p) V(eps_k - t + eta), for each k < n,
 // and replaces best[k] by this maximum if it is larger. V(eps) is the bound on delta for the steps that follow, and
 // eps_k is the loss with the number k. V is interpolated linearly in e^eps. low[k] and low[k+1] are the values of V at
 // eps_k - (i+1)h and at eps_k - ih. `high` has the values of V at losses that are larger by eta.

@@ -16,7 +16,7 @@
 namespace tightdp::grid {
 namespace {
 
-// ln of the fraction of the requested width that cutting off the right tails may cost.
+// Logarithm of the fraction of the requested width that may be lost because right tails are cut off.
 constexpr double kCut = -4.6;
 // Logarithm of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
@@ -40,7 +40,7 @@ constexpr double kNothing = -700;
 // found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats smaller.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
-// Smallest delta that is first compared with delta(0).
+// Smallest delta for which epsilon_within() first compares delta with delta(0).
 constexpr double kLarge = 0.02;
 // Distance of epsilon below the mean loss, in standard deviations, from which on delta may be 1 within the requested
 // width. No lattice is needed to show this.
@@ -121,7 +121,7 @@ double least_delta(double epsilon) {
     return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
 }
 
-// The two curves of one run.
+// The upper and the lower privacy profile that one plan gives.
 struct Curves {
     Profile upper, lower;
     double slack, infinity_upper, infinity_lower;
@@ -152,7 +152,7 @@ struct Curves {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
-        const double low = found > 1 ? 1 : found;  // exceeds 1 if masses of a user do; may be NaN
+        const double low = found > 1 ? 1 : found;  // exceeds 1 if the masses of a user do, and may be NaN
         a.lower = least_delta(epsilon);
         a.upper = high <= 1 ? high : 1;  // 1 also if `high` is NaN
         if (low > a.lower) a.lower = low;
@@ -183,9 +183,9 @@ struct Curves {
     }
 };
 
-// Settings of one attempt: the requested relative width (`asked`), a factor on the part of it that the lattice may
-// cause (`finer`), a margin for the mass outside of the windows, and the assumed precision of sums. The last two are in
-// nats (`more_tail`, `digits`).
+// Settings of one attempt. `asked` is the requested relative width, and `finer` a factor on the part of this width that
+// the lattice may cause. `more_tail` is a margin for the mass outside of the windows, and `digits` the assumed
+// precision of sums, both in nats.
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
@@ -281,8 +281,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // The cut on the right changes ln delta by a hundredth of `asked`. The width of ln delta is larger than `asked`
-        // by a factor of about tilt * epsilon, which is rarely under 1.
+        // Cutting off right tails changes ln delta by a hundredth of `asked`. The width of ln delta is larger than
+        // `asked` by a factor of about tilt * epsilon, which is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -319,11 +319,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. A cut
-// further left gives a smaller bound on delta, which calls for a smaller cut mass. But one moment bounds a heavy tail
-// badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is then
-// smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut leaves
-// a bound of at least this delta.
+// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. The
+// bound on delta is smaller if more is cut off, and for a smaller delta less may be cut off. But one moment bounds a
+// heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is
+// then smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut
+// leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);

@@ -95,8 +95,8 @@ double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1
 
 // Known cumulants of one composition at the tilts for which they were computed.
 struct Totals {
-    // One bound needs the cumulants of the whole composition at some hundred tilts, and those of each distribution at a
-    // few.
+    // One bound needs the cumulants of the whole composition at some hundred tilts, and the cumulants of each
+    // distribution at a few tilts.
     static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
 
     bool find(double tilt, Cumulant& found) const {
@@ -276,7 +276,7 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
     // Mass beyond epsilon + length would wrap round to where the kernel is not zero, and mass beyond `right` would be
-    // missing. Both are chosen so that little mass lies there.
+    // missing. `length` and `right` are chosen so that there is little mass beyond them.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;
@@ -286,7 +286,7 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
     // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise it begins further left,
-    // at a point left of which there is so little mass that the product of both is small enough.
+    // where the mass left of the window is so small that its product with e^{-tilt length} is small enough.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

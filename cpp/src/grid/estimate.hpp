@@ -38,8 +38,8 @@ class Sketches {
 
     // Returns the cumulant of one step of one part.
     Cumulant cumulant(std::size_t part, double tilt) const;
-    // Returns the cumulant of all parts together. Each part counts `share` times its count, rounded down to an integer
-    // as in the levels of a plan.
+    // Returns the cumulant of all parts together. The count of each part is multiplied by `share` and rounded down to
+    // an integer, as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
     // Returns the range of one part. It begins at a loss `left` for which e^{tilt left} P(Y < left), relative to the
@@ -105,8 +105,8 @@ struct Window {
 // Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// Returns the shortest window that changes delta(epsilon) = e^{log_delta} by a factor of at most 1 +- e^{-log_tail}.
-// Mass outside of the window wraps round. Mass from the left of epsilon may land where the kernel
+// Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
+// 1 +- e^{-log_tail}. Mass outside of the window wraps round. Mass from the left of epsilon may land where the kernel
 // e^{-tilt t} (1 - e^{-t})_+, t = loss - epsilon, is small, and mass from the right where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 

@@ -18,7 +18,8 @@ constexpr double kMostIndex = 0x1p50;
 // Each level takes the fourth power of the level before, which doubles the standard deviation. The spacing doubles too.
 constexpr double kRadix = 4;
 
-// Largest ratio of a spacing to the finest one allowed, where a finer spacing costs nothing.
+// Largest ratio of the spacing to the smallest spacing that needs no more points. In between, fit() chooses a round
+// number.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
@@ -66,10 +67,10 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
     return parts.size() <= kFewLaws || most > 0.5 * all ? best : nullptr;
 }
 
-// Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, those of a few other
-// distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible, the
-// number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while it
-// gets coarser.
+// Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, the steps of a few
+// other distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible,
+// the number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while
+// it gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     // The bounds hold for any number of tries, because a spacing that misses atoms only makes them wider. This number
     // takes a tenth of a millisecond.
@@ -202,7 +203,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     }
 
     // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, where c is target.slope, and a coarsening adds
-    // 3/2 of that (grid.md, section 7). The factor 0.7 leaves room for the other errors.
+    // 3/2 of this (grid.md, section 7). The factor 0.7 leaves room for the other errors.
     const double unit = 0.7 * target.finer * std::exp(target.log_width) * 8 / (target.slope * (target.slope + 1));
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
@@ -248,8 +249,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     // If the largest level has too many points, the spacing is doubled until it fits.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
-    // The spacings double from level to level, which coarsening relies on. Rounding the lengths up to powers of two
-    // leaves room, which is used for finer spacings.
+    // The spacings double from level to level, as coarsening requires. The lengths are rounded up to powers of two, and
+    // the points that are gained serve to make the spacings finer.
     const auto points = [&](int l, double h) {
         const double longer = l < levels ? 1.02 + 1 / kWindowSteps : 1.02;
         return std::max(kLeastPoints, longer * (best.windows[l].right - best.windows[l].left) / h + 16);

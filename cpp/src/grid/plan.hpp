@@ -11,8 +11,8 @@
 
 namespace tightdp::grid {
 
-// One level of a plan, which has a lattice of its own. Its distribution is the fourth power of that of the level
-// before, multiplied by some single steps.
+// One level of a plan, which has a lattice of its own. The distribution of a level is composed of four copies of the
+// distribution of the level before, and of some single steps.
 struct Level {
     double h;                   // spacing of the lattice
     std::size_t n;              // number of lattice points
@@ -33,7 +33,7 @@ struct Plan {
 };
 
 // The point (epsilon, ln delta) of the privacy curve near which a plan expects the answer. The first guess is the best
-// bound by one moment. The next one comes from a rough answer.
+// bound by one moment (Saddle). The next one comes from a rough answer.
 struct Target {
     double epsilon, log_delta;
     double margin;      // the true epsilon may be smaller by up to `margin`, and ln delta by up to margin * slope

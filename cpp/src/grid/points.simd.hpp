@@ -18,8 +18,9 @@ TIGHTDP_DECLARE_SIMD(void, grid_moments,
                      (double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                       std::size_t count, double* sums))
 
-// Evaluates a polynomial by Horner's rule at eight ratios >= 1. If `ascending`, it is the sum of w_i ratio^i, otherwise
-// the sum of w_i ratio^{count - 1 - i}. Its value is sum 2^octaves. Precondition: ratio^block <= e^320.
+// Evaluates a polynomial by Horner's rule at eight ratios >= 1. If `ascending`, the polynomial is the sum of w_i
+// ratio^i, otherwise the sum of w_i ratio^{count - 1 - i}. Its value is sum * 2^octaves. Precondition:
+// ratio^block <= e^320.
 TIGHTDP_DECLARE_SIMD(void, grid_horner,
                      (const double* w, std::size_t count, bool ascending, std::size_t block, const double* ratio,
                       double* sum, double* octaves))

@@ -22,12 +22,12 @@ struct Infinity {
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
-// Returns an upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses.
+// Returns an upper bound on delta(epsilon) that is close where epsilon is just under the largest sum of losses.
 double below_top(const std::vector<Part>& parts, double epsilon);
 
-// Returns a lower bound on delta(epsilon) that is good where delta is nearly 1, or where epsilon is less than every sum
-// of losses y. With t = e^{epsilon - y}, delta is the total mass less the expectation of min(1, t). This minimum is at
-// most the square root of t, and at most t.
+// Returns a lower bound on delta(epsilon) that is close where delta is nearly 1, or where epsilon is less than every
+// sum of losses y. With t = e^{epsilon - y}, delta is the total mass minus the expectation of min(1, t). This minimum
+// is at most the square root of t, and at most t.
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon) where epsilon is less than every sum of losses, and 1 elsewhere.
