@@ -1,10 +1,10 @@
 // Computes the distribution of the sum of two independent values, cell by cell. The points of the lattice are e^{i h},
 // and cell i lies between e^{i h} and e^{(i+1) h} (docs/theory/allocation.md, section 4).
 //
-// For k >= 0, the sum of a point of cell I and a point of cell I - k goes to cell I + o. The number o satisfies e^{o h}
-// <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive. A cell
-// of the result is therefore a sum over o. Each term is the product of a cell I and the sum of a window of cells I - k.
-// Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of them. Nothing is
+// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies
+// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
+// A cell of the result is therefore a sum over o. Each term is the product of a cell I and the sum of a window of cells
+// I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of them. Nothing is
 // subtracted.
 #include <algorithm>
 #include <array>
@@ -28,8 +28,8 @@ constexpr Index kBlock = 512;
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;
 
-// The interval [from, to] of all k with the same o, where the sum of a point of cell I and of cell I - k goes to cell I
-// + o.
+// The interval [from, to] of all k with the same o. The sum of a point of cell I and a point of cell I - k goes to cell
+// I + o.
 struct Run {
     Index o, from, to;
 };

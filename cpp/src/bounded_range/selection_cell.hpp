@@ -9,8 +9,8 @@
 namespace tightdp {
 
 // The cell of the losses t between i h and (i + 1) h, where h is the distance of the losses in value_iteration.cpp. Let
-// y = e^{-t}. A step of this t has the loss t with probability p, and the loss t - eta with probability 1 - p. Here p =
-// (y - e^{-eta}) / (y least) and 1 - p = e^{-eta} (1 - y) / (y least). All members are nonnegative.
+// y = e^{-t}. A step of this t has the loss t with probability p, and the loss t - eta with probability 1 - p. Here
+// p = (y - e^{-eta}) / (y least) and 1 - p = e^{-eta} (1 - y) / (y least). All members are nonnegative.
 struct SelectionCell {
     double y_far;       // e^{-(i+1)h}, the smallest y
     double width;       // e^{-ih} - e^{-(i+1)h}

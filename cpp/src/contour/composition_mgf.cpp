@@ -17,13 +17,13 @@ constexpr double kSomeDecay = 0.3;
 constexpr std::size_t kManyParts = 40;
 // Approximate number of interpolation nodes for each bin.
 constexpr double kNodesABin = 4;
-// -ln of the error of ln M at the ends of a bin, where these values give a bound.
+// The ends of a bin give a bound on ln M if ln M is computed there with an error of e^-kLogInverseOfBins.
 constexpr double kLogInverseOfBins = 20;
 // Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
 constexpr double kCoarser = 4.5;
 // Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin lose a thirtieth of the
-// decay (section 10). In bins up to kNarrowBin the ends stand for all levels, which changes ln M of the composition by
-// a fraction of a nat.
+// decay (contour.md, section 10). In bins up to kNarrowBin the ends stand for all levels, which changes ln M of the
+// composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
 // Finds an s with decay(s) >= need that is not much larger than the smallest one. If there is none up to `reach`, the
@@ -45,7 +45,7 @@ double least_length(double first, double need, double reach, const DecayFrom& de
 }
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
-// is a convex function of 1 / sigma^2 (section 10), so it lies below the chord between the ends.
+// is a convex function of 1 / sigma^2 (contour.md, section 10), so it lies below the chord between the ends.
 double log_chord(const Bin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
@@ -169,7 +169,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     return Status::certified;
 }
 
-// Returns the moved lines of the bins, or those of the parts if there are no bins.
+// Returns the moved lines of the bins, or the moved lines of the parts if there are no bins.
 std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
     std::vector<BinTail> out;
     for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);

@@ -29,7 +29,7 @@ inline std::span<const Effort> efforts(const Composition& composition) {
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// The MGF of a composition. That of plain Gaussians has a closed form. That of sampled Gaussians is a sum over nodes,
+// The MGF of a composition. Plain Gaussians have a closed form. The MGF of a sampled Gaussian is a sum over nodes,
 // which are placed for a given abscissa.
 class CompositionMgf {
   public:
@@ -51,7 +51,8 @@ class CompositionMgf {
     CertifiedLogMgf certified(double c);
     // Returns an upper bound on ln M(c).
     double bounded(double c) { return sampled_bounded(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
-    // The same as `certified` and `bounded`, but without the plain Gaussians.
+    // sampled() and sampled_bounded() return the same values as certified() and bounded(), but without the plain
+    // Gaussians.
     CertifiedLogMgf sampled(double c);
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
@@ -68,16 +69,16 @@ class CompositionMgf {
     void arrange(double c, double log_inverse);
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
-    // The next functions find an s from which on |M(c + is)/M(c)| is below e^-need. The result is larger than `reach`
-    // if none is known. Moved lines are not for "replace". Minorants (cells) are better for many distributions with
-    // large noise.
+    // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
+    // larger than `reach` if none is known. The first function uses moved lines, which are not for "replace". The
+    // second one uses minorants (cells), which are better for many distributions with large noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
     // Noise levels, sorted by q and sigma, if there are many. They are put in bins, and the guides of the bins stand
-    // for them in estimates. For the transform, levels are interpolated, and parts_ holds those that are not.
+    // for them in estimates. The transform interpolates levels, and parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

@@ -44,8 +44,8 @@ class Growing {
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // A line with the sums over all parts except for the latest ones. Those are kept apart, because they may be added
-    // again. The members `left` and `right` hold upper bounds.
+    // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because steps of
+    // them may be added again. The members `left` and `right` hold upper bounds.
     struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;

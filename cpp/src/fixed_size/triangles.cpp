@@ -14,9 +14,9 @@ constexpr double u = 0x1p-53;
 // Factor by which lengths are enlarged. It covers their rounding errors, which are far smaller.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
-// the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At sigma =
-// 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047. With half as many turns epsilon would
-// increase by a further .024.
+// the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
+// sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047. With half as many turns epsilon
+// would increase by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds

@@ -79,8 +79,8 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). The bound is min(left m,
-// most, right (1 - m)) at the fraction m of the cell, measured in e^eps.
+// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). At the fraction m of the
+// cell, measured in e^eps, the bound is the smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };

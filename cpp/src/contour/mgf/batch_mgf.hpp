@@ -1,6 +1,6 @@
-// The MGF of a Gaussian mechanism on a Poisson sample, for a setting of a batch: its nodes, cumulants and products,
-// which the lanes of a team compute together. These are the loops of sampled_mgf.cpp with fixed memory. The formulas
-// are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
+// of a team compute its nodes, cumulants and products together. These are the loops of sampled_mgf.cpp with fixed
+// memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -75,8 +75,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // The rounding error is that of section 7, which replaces section 5.2 here because rotations restart every
-        // kBatchRow abscissae.
+        // The bound on the rounding error is that of contour.md, section 7, and not that of section 5.2, because
+        // rotations restart every kBatchRow abscissae here.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())

@@ -1,5 +1,5 @@
 // The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
-// section 5.2, where f_m = e^{i m theta} - 1 is called a factor.
+// section 5.2. There f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times the loss.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 

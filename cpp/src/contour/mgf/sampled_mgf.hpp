@@ -41,8 +41,8 @@ class SampledMgf {
     double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
-    // Returns the largest |loss| of a node. Phases, its products with abscissae, are reduced precisely enough up to
-    // kMostPhase.
+    // Returns the largest |loss| of a node. The products of a loss and an abscissa, called phases, are reduced
+    // precisely enough up to kMostPhase.
     double largest_loss() const;
 
   private:

@@ -36,8 +36,8 @@ class Interpolation {
     void add_to(std::vector<LogRatio>& ratios, double step);
 
   private:
-    // A node at which M is known, and the cell for which M is bounded by its value at this node. The cell is the part
-    // of the ellipse with real parts from `left` to `right`. The outermost cells end with the ellipse.
+    // A node at which M is known, and the cell on which M is bounded by its value at this node. The cell is the part of
+    // the ellipse with real parts from `left` to `right`. The outermost cells end with the ellipse.
     struct Reference {
         std::size_t node;
         double left, right;

@@ -30,13 +30,14 @@ inline double height_between(double middle, double half, double rho, double left
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
 }
 
-// Returns the largest error of an interpolation with `nodes` nodes, relative to the largest |f| on the ellipse (11.3).
+// Returns the largest error of an interpolation of f with `nodes` nodes, relative to the largest |f| on the ellipse
+// (contour.md, section 11.3).
 inline double interpolation_error(double rho, double nodes) {
     const double a = std::sqrt(rho * rho + 1 / (rho * rho)), power = std::pow(rho, nodes);
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// Bounds for the tilted distributions near that of sigma_0: Xi and tau of section 11.1 for a radius R.
+// Bounds for tilted distributions near the one of sigma_0: Xi and tau of contour.md, section 11.1, for a radius R.
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 

@@ -17,29 +17,31 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 // Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
-// the mean, as it is and in standard deviations.
+// LogRatioLaw::mean, as it is and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Largest number of distinct distributions. With more of them, or with more than kMostProducts products of nodes and
 // points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
 // Largest expected number of steps whose sample holds the record. With more, the loss is no longer nearly an atom, and
-// the vertical line is suitable. The angle of the rays would then be too small for steps of a useful length.
+// the vertical line of contour.md is suitable. The angle of the rays would then be too small for steps of a useful
+// length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest logarithm of the bound on the product. With a larger one, all digits of the sum would be lost. kMostFront is
-// the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
+// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger one, all digits of the sum would be lost.
+// kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
-// Largest |zeta| of a point, so that its fourth power does not overflow.
+// Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;
-// Largest rounding error, relative to delta, that may be predicted for the sums. If it is larger, they are not
-// computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
+// Largest rounding error of the sums, relative to delta, that may be predicted. If the prediction is larger, the sums
+// are not computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
 constexpr double kMostRounding = 4e-6;
 // Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of D_j(zeta), except for rounding: start + min(most, slope r) at |zeta| = r.
+// A bound on the error of the factor D_j(zeta) of rays.md, section 1, without rounding errors. It is start + min(most,
+// slope r) at |zeta| = r.
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double of(double r) const { return start + std::min(most, slope * r); }
@@ -48,12 +50,12 @@ struct FactorError {
 // One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
-    PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
+    PathNorms straight, edges;  // on the path; the larger ones of the two edges of its strip
     TurnedPath path;
     FactorError rule;
 };
 
-// The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (section 4.2).
+// The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (rays.md, section 4.2).
 struct PointSum {
     Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
     double log_error = 0, rest_error = 0;  // errors of these two sums
@@ -99,7 +101,7 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The laws outlive it.
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp. It keeps a reference to the laws.
 class RaySum {
   public:
     static constexpr double kEnough = 0;
@@ -126,7 +128,8 @@ class RaySum {
     std::int64_t first_ = 0, count_ = 0;
     double product_bound_ = 0;  // T of rays.md, section 1
     double left_ = 0;           // bound on the sum left of the first point
-    // Each point has zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)), its errors, and then zeta.
+    // re_ and im_ hold zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) for each point. rule_err_ and
+    // round_err_ hold its errors. along_ and across_ hold zeta.
     std::vector<double> re_, im_, rule_err_, round_err_;
     std::vector<double> along_, across_;
 };
@@ -225,7 +228,8 @@ bool RaySum::choose(double tolerance) {
         part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
         const TurnedPath& path = part.path;
         if (!(path.size < HUGE_VAL)) return false;
-        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (sections 3.2 and 3.3).
+        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (rays.md, sections 3.2
+        // and 3.3).
         part.rule.start =
             of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
         part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;

@@ -25,8 +25,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). The integrand there is B = sigma / sqrt(2 pi) tau'
-// e^{gaussian + gamma h}.
+// A point h of a path, with tau = ln(e^h - 1). The integrand at this point is B = sigma / sqrt(2 pi) tau'
+// e^{gaussian + gamma h}, where gamma = 1 + c.
 struct PathPoint {
     double rho;  // |h|
     double h_re, h_im;
@@ -36,7 +36,7 @@ struct PathPoint {
     Complex gaussian;  // -sigma^2 (tau - mean)^2 / 2
 };
 
-// Returns the point at ln h = p + i angle. `cosine` and `sine` are those of the angle.
+// Returns the point at ln h = p + i angle. `cosine` and `sine` are the cosine and the sine of the angle.
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine);
 
 // Upper bounds on the integrals of |B| and of |B h| over a ray (section 3.1).

@@ -1,6 +1,6 @@
-// Bounds on the decay of |M(c + is) / M(c)| for a setting of a batch, by cells, by samples and by total variation.
-// These are the loops of minorant_tail.cpp with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md,
-// section 3).
+// Bounds on the decay of phi(s) = M(c + is) / M(c) for a setting of a batch, by cells, by samples and by total
+// variation. M is the moment generating function of the privacy loss of one step. These are the loops of
+// minorant_tail.cpp with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md, section 3).
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // The loss is -ln W for "add". So the cells are mirrored, and ascend again.
+            // The loss is -ln W for "add", with W as in quadrature.hpp. So the cells are mirrored, and ascend again.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
