@@ -28,9 +28,9 @@ struct Mechanism::Content {
     std::vector<grid::Weight> weights;  // shifts of a mixture of Gaussians, and their probabilities
     double shift = 1;  // largest distance between the means of a Gaussian for neighbours, in units of the sensitivity
     bool sampleable = true, reveals_nothing = false, replaced = false;
-    // The pairs of distributions of removing and of adding a record.
+    // The privacy loss distributions of removing and of adding a record. Each is bounded from above and from below.
     grid::LawPair remove, add;
-    // Makes the two pairs of replacing a record. They are the same distributions unless only bounds are known.
+    // Makes the distributions of replacing a record, in both directions. They are equal unless only bounds are known.
     std::function<Pairs()> replace;
 };
 
@@ -44,7 +44,7 @@ using Part = Composition::Part;
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Units of work for one bound, which take about two seconds, and for a search. They are limited because a caller in C
+// Units of work for one bound, which takes about two seconds, and for a search. They are limited because a caller in C
 // cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 
@@ -76,7 +76,8 @@ grid::LawPair exactly(const grid::LawPtr& law) {
     return {law, law};
 }
 
-// A mechanism whose pair is its own reversal. make_replaced() makes the pair of replacing a record.
+// Returns a mechanism for which adding and removing a record have the same distribution. make_replaced() makes the
+// distribution of replacing a record.
 template <class Make>
 Content symmetric(std::vector<double> key, const grid::LawPair& pair, Make make_replaced) {
     Content made;
@@ -101,8 +102,8 @@ std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
 }
 
-// Returns the pairs of replacing a record in a Poisson sample. They are exact (replace.md, sections 1 to 3 and 8)
-// except for Laplace noise and bounded range, for which only bounds are known (grid.md, section 6.2).
+// Returns the distributions of replacing a record in a Poisson sample. They are exact (replace.md, sections 1 to 3 and
+// 8) except for Laplace noise and bounded range, for which only bounds are known (grid.md, section 6.2).
 Content::Pairs replace_in_sample(const Content& inner, double q) {
     const auto kind = static_cast<Kind>(inner.key[0]);
     grid::LawPair pair;
@@ -163,8 +164,8 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     return mu2;
 }
 
-// Returns mu of the composition of the same Gaussians without sampling, which dominates that with sampling (grid.md,
-// section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
+// Returns mu of the composition of the same Gaussians without sampling, which dominates the composition with sampling
+// (grid.md, section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
 std::optional<double> unsampled(const std::vector<Part>& parts) {
     if (!are_gaussians(parts)) return std::nullopt;
     const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
@@ -203,8 +204,8 @@ Interval by_grid(const std::vector<Part>& parts, bool add, double at, Question q
     return {question(on_grid(parts, add, false), at, kWidth, kMostPoints).lower, found.upper};
 }
 
-// Returns the larger of the results for the two directions. Each is computed by the contour engine or, if that
-// declines, by the grid engine. `parts` is not empty.
+// Returns the larger of the results for the two directions. Each result comes from the contour engine or, if the
+// contour engine declines, from the grid engine. `parts` is not empty.
 template <class Contour, class Grid>
 Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Grid question) {
     const work::Budget budget(kUnits);

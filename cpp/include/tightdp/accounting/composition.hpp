@@ -7,8 +7,8 @@
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
 // The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record, unless the
-// composition is made for another relation. Sensitivities are always those of one record's contribution. Both ends of
-// an interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
+// composition is made for another relation. A sensitivity always bounds the contribution of one record. Both ends of an
+// interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
 // with and without sampling, in docs/theory/replace.md for "replace", and in docs/theory/grid.md for all other
 // mechanisms. One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches
 // this limit may be wide.
@@ -70,7 +70,7 @@ class Mechanism {
     const Content& content() const { return *content_; }
 
   private:
-    // Returns the mechanism whose pairs of adding and removing a record are the pairs of this one under `neighbors`.
+    // Returns a mechanism for adding and removing a record that has the privacy loss of this one under `neighbors`.
     Mechanism translated(Neighbors neighbors) const;
 
     friend class Composition;

@@ -53,7 +53,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number of standard deviations t = eps/mu - mu/2 is stored as
-// the sum of two doubles, t and `rest`, because delta multiplies an error of t by t. If eps/mu > 1e140, delta is 0.
+// the sum of two doubles, t and `rest`, because delta has a relative error of t times the error of t. If
+// eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};

@@ -11,7 +11,7 @@ namespace tightdp::clipping {
 
 // The rounding of a row in clipping. It decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
-    double slack;    // largest relative error of the norm, plus that of one rounded product
+    double slack;    // largest relative error of the norm, plus the largest one of a rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits
     // Smallest value of weight * max_norm for which the factor is not 0. Below it, subnormal products could change the
     // norm by more than the slack.

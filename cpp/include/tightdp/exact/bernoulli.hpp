@@ -15,7 +15,7 @@ namespace tightdp::exact {
 // drawn as needed.
 template <class Int, class Words>
 bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) {
-    // Computes the digits of a/c by long division. The first digit that differs from that of U decides.
+    // Computes the digits of a/c by long division. The first digit that differs from the digit of U decides.
     for (int i = 0;; ++i) {
         const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.next_bit();
         a = a << 1;
@@ -30,7 +30,8 @@ template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
     const std::uint64_t bits = words.next64();
-    // The quotient of doubles has an error below 2^-48. It decides the comparison if U is further than 2^-40 from it.
+    // The quotient of doubles has an error below 2^-48. So it decides the comparison if its distance from U exceeds
+    // 2^-40.
     const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
@@ -68,8 +69,8 @@ bool bernoulli_exp(Int a, const Int& c, Words& words) {
     return bernoulli_exp_small(a, c, words);
 }
 
-// Returns a uniform integer from {0, ..., n - 1}, n > 0. It is the high half of a product (Lemire 2019). A few values
-// of the low half are rejected, because they would make some results likelier than others.
+// Returns a uniform integer from {0, ..., n - 1}, n > 0. The integer is the high half of a product (Lemire 2019). A few
+// values of the low half are rejected, because they would make some results likelier than others.
 template <class Words>
 std::uint64_t uniform_below(std::uint64_t n, Words& words) {
     const std::uint64_t reject = (0 - n) % n;

@@ -97,8 +97,8 @@ struct Enclosure {
     Limb *low, *high;
 };
 
-// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units, which is more than the error of the
-// value.
+// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units of 2^-32n. This is more than the error
+// of the value.
 TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
     const std::uint64_t slack = 4096u * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
     copy(n, e.low, e.high);
@@ -191,7 +191,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
     for (int i = 4; i >= 0; --i) {
         const int limb = shift / 32 + i;
         const Uint128 digits = limb < n + 5 ? p[limb] : 0;
-        // Two shifts, because one of 128 binary digits is undefined.
+        // Two shifts are used, because a shift by all 128 binary digits would be undefined.
         square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - 32) << (32 - shift % 32);
     }
     // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
@@ -202,7 +202,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
 TIGHTDP_HD constexpr int settling_work(int words) noexcept { return 15 * (2 * words + 2); }
 
 // Tells whether the first `words` words of 64 binary digits determine the rounded integer, and computes it if they do.
-// word(j, x, y) returns the j-th word of x and that of y.
+// word(j, of_x, of_y) writes the j-th words of the numbers x and y to its last two arguments.
 template <class Words>
 TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const Words& word, Limb* work,
                                       std::int64_t& rounded) noexcept {

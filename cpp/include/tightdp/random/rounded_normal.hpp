@@ -30,9 +30,10 @@ struct PairDigits {
     }
 };
 
-// Returns the two integers of the pair with the number `pair` (pair_of in tile.hpp), whose words in the tile are w. The
-// two deviations are those of the cosine and of the sine. A draw is in doubt if its first digits do not decide how it
-// rounds (rounding.hpp). Such draws are settled here with further digits, and they stay marked as in doubt.
+// Returns the two integers of the pair with the number `pair` (pair_of in tile.hpp), whose words in the tile are w.
+// sigma_cosine and sigma_sine are the standard deviations of the two normals. A draw is in doubt if its first digits do
+// not decide how it rounds (rounding.hpp). Such draws are settled here with further digits, and they stay marked as in
+// doubt.
 template <int first_bits = 64>
 TIGHTDP_HD inline RoundedPair rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
                                            double sigma_cosine, double sigma_sine) noexcept {

@@ -43,6 +43,7 @@ struct RoundedPair {
     bool cosine_in_doubt, sine_in_doubt;
 };
 
+// Rounds the two normals of a pair, from the first digits of x and y in the words w0 to w3.
 template <int first_bits>
 TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
                                          std::uint32_t w1, std::uint32_t w2, std::uint32_t w3) noexcept {

@@ -58,8 +58,8 @@ TIGHTDP_HD inline double mills_slope(double x) noexcept {
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x * (1.5 + x));
 }
 
-// Bound on the relative errors of R and S, which all bounds that use them assume. The largest errors that were measured
-// (docs/theory/special.md) are below two thirds of it.
+// Bound on the relative errors of R and S, which all bounds that use R or S assume. The largest errors that were
+// measured are below two thirds of this bound (docs/theory/special.md).
 inline constexpr double kMillsError = 8 * kUnitRoundoff;
 
 }  // namespace tightdp

@@ -1,5 +1,5 @@
-// The privacy loss of the Gaussian mechanism on a Poisson sample, and its inverse. Both are computed without
-// cancellation at small losses.
+// The privacy loss of the Gaussian mechanism on a Poisson sample, and the inverse of this loss. Small losses are
+// computed without cancellation.
 #pragma once
 
 #include <cmath>

@@ -40,8 +40,8 @@ constexpr double kMostRounding = 4e-6;
 // Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of the factor D_j(zeta) of rays.md, section 1, without rounding errors. It is start + min(most,
-// slope r) at |zeta| = r.
+// A bound on the error of the factor D_j(zeta) of rays.md, section 1, without rounding errors. The bound at |zeta| = r
+// is start + min(most, slope r).
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double of(double r) const { return start + std::min(most, slope * r); }
