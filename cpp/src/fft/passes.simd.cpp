@@ -227,8 +227,8 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 
 // --- Levels of the real sequence. The functions read x and write to out, which may be the same array.
 
-// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. It takes vectors of j if they fit,
-// and single ones otherwise.
+// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. Vectors of j are used if they fit,
+// and single j otherwise.
 template <class Group>
 inline void each_group(const FftTables& w, size_t m, Group group) {
     const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];

@@ -25,8 +25,8 @@ constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
 
-// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only those of
-// the first quarter turn.
+// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only the roots
+// of the first quarter turn.
 std::size_t table_size(std::size_t n, std::size_t m) {
     const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
     return count < 8 ? 8 : count;

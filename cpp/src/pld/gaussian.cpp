@@ -95,9 +95,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // Edges are a tenth of a standard deviation apart, which gives cumulants to a few percent, and tilts more
-        // precisely. The edges surround the mode of Q on the left and that of P on the right. If the two are far apart,
-        // there is a gap between them.
+        // Edges are a tenth of a standard deviation apart. This gives cumulants to a few percent, and tilts more
+        // precisely. The edges surround the mode of Q on the left and the mode of P on the right. If the two modes are
+        // far apart, there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);
@@ -116,8 +116,8 @@ class Gaussian final : public Density {
     // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
-    // The part [first, last] of an interval [z0, z1] of outputs outside of which normal distributions with means from
-    // low_mean to high_mean have less than e^-42 of their mass in the interval.
+    // The part [first, last] of an interval [z0, z1] of outputs. It is meant for normal distributions with means from
+    // low_mean to high_mean. Each of them has less than e^-42 of its mass in the interval outside of this part.
     struct Reach {
         double first, last;
         std::int64_t pieces = -1;  // number of pieces that are narrow enough for the rule of 5 nodes, or -1 if too many
@@ -132,8 +132,8 @@ class Gaussian final : public Density {
         }
     };
 
-    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are those of the pair
-    // (N(mean, 1), N(mean - mu, 1)).
+    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are the masses of CellBlock for the
+    // pair (N(mean, 1), N(mean - mu, 1)).
     template <class Visit>
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr std::int64_t kBlock = 64;
@@ -164,7 +164,7 @@ class Gaussian final : public Density {
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
         const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
-            // Each mass may be anything between 0 and all that lies on this side.
+            // s and t may each be anything between 0 and the whole mass on this side of the mean.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;

@@ -33,8 +33,8 @@ TIGHTDP_VINLINE Vec exp_minus(Vec x) {
 // Returns (1 - e^{-x}) / x for 0 <= x <= .3.
 TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) { return 1.0 - x * taylor_of_exp(-x); }
 
-// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. Both lack the factor
-// e^{-zeta^2/2} (grid.md, section 6.3).
+// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. The results do not
+// include the factor e^{-zeta^2/2} (grid.md, section 6.3).
 template <int N>
 TIGHTDP_VINLINE void integrate(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {
     Vec sum_s{}, sum_t{};

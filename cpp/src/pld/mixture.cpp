@@ -21,6 +21,7 @@ namespace {
 // Distance, in standard deviations, by which tables and sketches extend beyond the outermost means. Densities beyond
 // are below e^-745 and underflow.
 constexpr double kFar = 39;
+// Distance of evenly spaced nodes of the table, in standard deviations, and largest number of these nodes.
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
 // Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred.
@@ -51,8 +52,8 @@ struct Component {
     double half() const { return 0.5 * shift * shift; }
     // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
-    // Return the logarithm of the ratio of the component's density at an output to that of N(0), and the logarithm of
-    // this ratio multiplied by the component's weight.
+    // exponent() returns the logarithm of the ratio of the component's density to the density of N(0) at an output.
+    // log_share() returns the logarithm of this ratio multiplied by the component's weight.
     double exponent(double z) const { return ahead ? edge(z) : -edge(z); }
     double log_share(double z) const { return (ahead ? log_p : log_q) + exponent(z); }
 };
@@ -73,8 +74,8 @@ class Mixture final : public Density {
             (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
             shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // Components ahead come first. Among those ahead, and among those behind, the smallest shift comes last,
-        // because the mass of N(0) is taken from the cells of the last component.
+        // Components ahead come first. On each side, ahead or behind, the smallest shift comes last, because the mass
+        // of N(0) is taken from the cells of the last component.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
         if (!components_.empty()) {
@@ -155,8 +156,8 @@ class Mixture final : public Density {
     struct Value {
         double loss, slope, error;
     };
-    // The logarithm of the density of P or of Q relative to N(0), the mean shift under the posterior weights, and a
-    // bound on the error of the logarithm.
+    // The logarithm of the density of P or of Q divided by that of N(0), the mean shift under the posterior weights,
+    // and a bound on the error of the logarithm.
     struct Side {
         double log, mean, error;
     };
@@ -215,7 +216,7 @@ class Mixture final : public Density {
     // Tells whether evenly spaced nodes over all outputs would be too many.
     bool is_long() const { return first_ + last_ + 2 * kFar > kMostNodes * kStep; }
 
-    // Returns evenly spaced outputs. If there would be too many, only those within kFar of a component's mean are
+    // Returns evenly spaced outputs. If there would be too many, only the outputs within kFar of a component's mean are
     // returned.
     std::vector<double> even_outputs() const {
         std::vector<double> means{0};
@@ -251,9 +252,9 @@ class Mixture final : public Density {
                std::abs(rise / (width * right.at.slope) - 1) < kBent;
     }
 
-    // Adds nodes between two others until the loss is nearly straight between neighbours. If the means of two
-    // components are far apart, the loss bends within a small fraction of a standard deviation where one of them begins
-    // to dominate.
+    // Adds nodes between `left` and `right` until the loss is nearly straight between neighbours. If the means of two
+    // components are far apart, the loss bends within a small fraction of a standard deviation where one of the
+    // components begins to dominate.
     void refine(const Node& left, const Node& right, int halvings, std::vector<Node>& nodes) const {
         if (halvings == 0 || nodes.size() >= kMostFiner || is_straight(left, right)) return;
         const double z = 0.5 * (left.z + right.z);
@@ -283,8 +284,9 @@ class Mixture final : public Density {
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
     }
 
-    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. Nodes with a loss no
-    // lower than that of a later node are removed, which occur where the likelihood ratio falls or hardly rises.
+    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. If a node has a loss no
+    // lower than that of a later node, it is removed. Such nodes occur where the likelihood ratio falls or hardly
+    // rises.
     std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
         std::vector<Node> kept;
         for (const Node& node : nodes) {

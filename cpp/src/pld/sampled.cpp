@@ -190,7 +190,7 @@ Atom remove_atom(const Atom& a, double q, double slack) {
             a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + mass_error(slack)};
 }
 
-// Returns the corresponding atom of the reversed pair (Q, P).
+// Returns the atom of the reversed pair (Q, P) for an atom of (P, Q).
 Atom mirrored(const Atom& a, double slack) {
     return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }

@@ -13,7 +13,8 @@ namespace tightdp::prv {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// An upper bound on a probability that is too small for a double, and on the rounding of a subnormal one, 5e-324.
+// An upper bound on a probability that is too small for a double, and on the rounding error 5e-324 of a subnormal
+// number.
 constexpr double kLeast = 1e-320;
 
 // The runs as parts without failures. Gaussians are merged into one part, because their mu^2 add up.

@@ -20,8 +20,8 @@ double total_count(const std::vector<Run>& parts) {
     return k;
 }
 
-// An interval that contains the sum of the losses, except with the probabilities that are allowed for its tails and for
-// those of the single losses.
+// An interval that contains the sum of the losses, except with the probabilities that are allowed for the tails of the
+// sum and for the tails of the single losses.
 struct Range {
     double low, high;
 };
