@@ -91,8 +91,8 @@ class Builder {
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
         out.loss_slack = x.slack + 16 * u;
-        // x.rel is the sum of the relative errors of all factors of a mass. So the product of these factors is off by a
-        // factor of at most e^rel.
+        // x.rel is the sum of the relative errors of all factors of a mass. So the product of these factors has an
+        // error of at most a factor e^rel.
         out.mass_rel = std::expm1(x.rel * (1 + 1e-9)) + 16 * u;
         return out;
     }
@@ -222,7 +222,7 @@ class Builder {
         }
     }
 
-    // Finishes a distribution after the base or a sum was computed; a and b are the terms of the sum. The upper
+    // Finishes a distribution after the base or a sum was computed. If it is a sum, its terms are a and b. The upper
     // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose the tails that
     // `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {

@@ -190,7 +190,7 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
     work += 40 * static_cast<double>(out.q.size());  // exponentials that plus() and its caller compute
     // The rounding error of a mass or a moment has five sources: tables of blocks of up to 2^14 cells, windows of up to
-    // 15 blocks, products of rounded exponentials, sums of kChunk runs, and the sum of these sums (section 4).
+    // 15 blocks, products of rounded exponentials, sums of kChunk runs, and the sum of these sums.
     const double chunks = std::log(2.0) / h / kChunk + 1;
     const double rounding = u * (kChunk + chunks + 96);
     out.rel = x.rel + y.rel + rounding;

@@ -14,10 +14,10 @@ namespace tightdp {
 void worst_selections(double eta, std::size_t count, std::size_t cells, double* curve);
 
 // Returns an upper bound on the sum of weights[j] delta_mu(eps - losses[j]), where delta_mu is the privacy profile of a
-// Gaussian mechanism with the shift mu. This sum is the delta of a composition of two mechanisms: the Gaussian one, and
-// one with the loss losses[j] with probability weights[j]. Preconditions: mu is in [1e-9, 1e9], weights are >= 0, and
-// all numbers are finite. The caller has to lower eps by the rounding error of eps - losses[j]. The bound exceeds the
-// sum by a relative 1e-14 + n 2^-52 at most.
+// Gaussian mechanism with the shift mu. This sum is the delta of a composition of two mechanisms: the Gaussian
+// mechanism, and a mechanism whose loss is losses[j] with probability weights[j]. Preconditions: mu is in [1e-9, 1e9],
+// weights are >= 0, and all numbers are finite. The caller has to lower eps by the rounding error of eps - losses[j].
+// The bound exceeds the sum by a relative 1e-14 + n 2^-52 at most.
 double gaussian_mixture(double mu, const double* losses, const double* weights, std::size_t n,
                         double eps) noexcept;
 

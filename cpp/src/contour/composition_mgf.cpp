@@ -22,7 +22,7 @@ constexpr double kLogInverseOfBins = 20;
 // Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
 constexpr double kCoarser = 4.5;
 // Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin lose a thirtieth of the
-// decay (contour.md, section 10). In bins up to kNarrowBin the ends stand for all levels, which changes ln M of the
+// decay (contour.md, section 10). In bins up to kNarrowBin the ends stand for all levels. This changes ln M of the
 // composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 

@@ -1,5 +1,5 @@
-// The moment generating function (MGF) M of a whole composition on the host. It implements the interface Curve of
-// contour/inversion.
+// The moment generating function (MGF) M of a whole composition on the host. The class implements the interface Curve
+// of contour/inversion/plan.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace tightdp::contour {
 
 // A limit on the cost of a line of integration, and its precision. The line is long for a few steps with a small q.
-// Then it is made less precise before it may cost more: a tenfold tolerance needs only a third to a half of the
-// abscissae.
+// Such a line is made less precise before it may cost more, because a tenfold tolerance needs only a third to a half of
+// the abscissae.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products of nodes and abscissae; with more the grid engine is faster
@@ -35,7 +35,7 @@ class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
 
-    // `groups` tells whether many noise levels may be put in bins and interpolated, which may give wider bounds.
+    // `groups` tells whether many noise levels may be put in bins and interpolated. Then the bounds may be wider.
     CompositionMgf(const Composition& composition, bool groups, double most_products);
 
     double total_count() const { return total_count_; }
@@ -57,7 +57,8 @@ class CompositionMgf {
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
 
-    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. It is for "remove" and "add".
+    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. The direction must be
+    // "remove" or "add".
     double decay_from(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> ratios(const Plan& plan);
@@ -77,8 +78,9 @@ class CompositionMgf {
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Noise levels, sorted by q and sigma, if there are many. They are put in bins, and the guides of the bins stand
-    // for them in estimates. The transform interpolates levels, and parts_ holds the levels that are not interpolated.
+    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins, and the guides of the bins
+    // stand for the levels in estimates. The transform interpolates levels, and parts_ holds the levels that are not
+    // interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

@@ -1,10 +1,10 @@
 // The transforms. The forward transform decimates in frequency and the inverse one in time, so neither needs a
 // permutation (docs/theory/fft.md).
 //
-// A level splits a real sequence of length m, in place, into a real sequence of length m/2 for the even frequencies and
-// a complex one of length m/4 for the odd frequencies. Of the odd frequencies, one of each conjugate pair is kept.
-// Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in cache. The last pass consists
-// of radix-8 butterflies along the columns of a transposed block of registers.
+// A level splits a real sequence of length m, in place, into two sequences: a real one of length m/2 for the even
+// frequencies, and a complex one of length m/4 for the odd frequencies. Only one frequency of each conjugate pair of
+// odd frequencies is kept. Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in
+// cache. The last pass consists of radix-8 butterflies along the columns of a transposed block of registers.
 #include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 #include "simd/transpose.hpp"

@@ -32,8 +32,8 @@ std::size_t table_size(std::size_t n, std::size_t m) {
     return count < 8 ? 8 : count;
 }
 
-// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. These layers are at
-// most one addition for each bit of n, one product with a root for the level, and one further product for every two
+// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. There is at most one
+// addition for each bit of n, and one product with a root for the level. There is one further product for every two
 // bits, or for every bit in the short scalar transforms.
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;

@@ -11,7 +11,7 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Factor by which lengths are enlarged. It covers their rounding errors, which are far smaller.
+// Factor by which lengths are enlarged. The factor covers the rounding errors of the lengths, which are far smaller.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
 // the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
@@ -42,8 +42,8 @@ double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
 }
 
-// Returns the probability that a standard normal variable lies between two points. It is the difference of two tails on
-// the side that is further out, so small probabilities are accurate too.
+// Returns the probability that a standard normal variable lies between two points. The result is the difference of two
+// tails on the side that is further out, so small probabilities are accurate too.
 double between(double a, double b) {
     return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
 }
@@ -204,8 +204,8 @@ std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& 
 }
 
 // Returns the kernel whose privacy profile consists of chords, with P-masses that are rounded up. For x = e^loss >= 1
-// the chords go through the values `right`, and for x < 1 through the values `left` of the reversed pair. Both sides
-// bound the same delta at x = 1, so the smaller value is used there.
+// the chords go through the values `right`, and for x < 1 through the values `left` of the reversed pair. The values of
+// `right` and `left` at x = 1 bound the same delta, so the smaller value is used there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);
@@ -239,8 +239,8 @@ std::array<Corner, 2> largest(double arc, double arc_end, double turn, double tu
              {2 * w, far, std::max(inner(w), inner(least))}}};
 }
 
-// Tells whether `curves`, the profiles of a kernel and of its reverse, lie below a mixture of the profiles `first`.
-// These are the profiles of the first kernel and of its reverse.
+// Tells whether `curves`, the profiles of a kernel and of its reverse, lie below a mixture of the profiles `first`,
+// those of the first kernel and of its reverse.
 bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
     double least = 0, most = 1;  // range of the share of the first kernel in the mixture
     for (std::size_t i = 0; i < curves[0].size(); ++i) {

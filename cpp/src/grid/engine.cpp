@@ -22,7 +22,8 @@ constexpr double kCut = -4.6;
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
-// Largest number of lattice points of all levels and attempts together, divided by `most_points`. It limits the time.
+// Largest number of lattice points of all levels and attempts together, divided by `most_points`. This number limits
+// the time.
 constexpr double kMostWork = 2;
 // While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
 constexpr double kLittleWork = 0.02;
@@ -51,13 +52,14 @@ constexpr double kRead = 2;
 // Number of consecutive epsilons with bounds that are too wide, after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
 // The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
-// leaves exceeds kCoarse. It is tried for at most kFewParts parts, because each takes some hundredths of a second.
+// leaves exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
+// hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
 // Units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand distinct distributions
 // takes most of them, and other bounds take a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
-// Further units of work for the normal approximation. It takes a hundredth of them for a simple distribution.
+// Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
@@ -71,7 +73,8 @@ bool no_sketch(const std::vector<Part>& parts) {
 
 std::atomic<std::size_t> crossed{0};
 
-// Thrown if the lower end of an interval is above the upper end. One of them is wrong, and it is unknown which.
+// Thrown if the lower end of an interval is above the upper end. One of the two ends is wrong, and it is unknown which
+// one.
 struct Crossed : std::exception {};
 
 void uncrossed(const Bounds& a) {
@@ -100,8 +103,8 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// Intersects the bounds with those of the normal approximation. This is done even if the budget of work is spent: the
-// approximation has further units, which are charged too.
+// Intersects the bounds with the bounds of the normal approximation. The approximation has further units of work, so it
+// is used even if the budget is spent. These units are charged too.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
@@ -239,8 +242,8 @@ using Reader = std::function<void(const Curves&)>;
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Narrows an interval of epsilon by bisection with bounds on delta. It is used if the plan was made for a part of the
-// curve that is far from the answer.
+// Narrows an interval of epsilon by bisection with bounds on delta. Bisection is used if the plan was made for a part
+// of the curve that is far from the answer.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
@@ -436,7 +439,7 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
         // The bounds that are computed last for an epsilon are not charged. So once the budget is spent, no further
-        // epsilon gets them.
+        // epsilon gets such bounds.
         if (work::exhausted()) break;
         // Bounds at larger epsilons are read off the same curves, as far as they are narrow enough.
         const Reader reader = [&](const Curves& curves) {

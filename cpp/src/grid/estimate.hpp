@@ -1,4 +1,4 @@
-// Estimates from which a plan is made (docs/theory/grid.md, section 7). They are not certified, and need not be: the
+// Estimates from which a plan is made (docs/theory/grid.md, section 7). Estimates need not be certified, because the
 // engine's bounds hold for any plan.
 #pragma once
 
@@ -15,7 +15,7 @@ struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
 
-// Rounds a tilt to a whole power of 2^(1/2^halvings); these powers are called the rungs of a ladder. Tilts of a plan
+// Rounds a tilt to a whole power of 2^(1/2^halvings). These powers are called the rungs of a ladder. Tilts of a plan
 // take these few values so that consecutive bounds of a growing composition use the same lattice (grid.md, section 8).
 // `halvings` is the number of times that the octave between two powers of 2 is halved.
 inline constexpr int kRungHalvings = 5;
@@ -29,9 +29,9 @@ struct Range {
 struct Totals;
 
 // The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
-// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. Both
-// numbers are rounded so that the mass becomes smaller. A distribution with a heavy tail has a useful tilt only when it
-// is cut off.
+// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. log_beyond
+// and ln(count) are rounded so that this mass becomes smaller. A distribution with a heavy tail has a useful tilt only
+// when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
@@ -42,8 +42,8 @@ class Sketches {
     // an integer, as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // Returns the range of one part. It begins at a loss `left` for which e^{tilt left} P(Y < left), relative to the
-    // tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
+    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left), relative to
+    // the tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
     // The smallest and the largest sum of losses, with `share` as above.
@@ -83,9 +83,10 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
 // larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents whose moments bound the mass outside of a window. They are relative to the tilt in use: those for the mass
-// on the right are positive, and those for the mass on the left are negative. They are the exponents that suit the
-// tails of a normal distribution, multiplied by powers of two to suit lighter and heavier tails too.
+// Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
+// for the mass on the right are positive, and exponents for the mass on the left are negative. They are multiples by
+// powers of two of the exponents that suit the tails of a normal distribution, so that they suit lighter and heavier
+// tails too.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
@@ -106,8 +107,8 @@ struct Window {
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
 // Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
-// 1 +- e^{-log_tail}. Mass outside of the window wraps round. Mass from the left of epsilon may land where the kernel
-// e^{-tilt t} (1 - e^{-t})_+, t = loss - epsilon, is small, and mass from the right where the kernel vanishes.
+// 1 +- e^{-log_tail}. Mass outside of the window wraps round. Let t = loss - epsilon. Mass from the left of epsilon may
+// land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

@@ -44,7 +44,7 @@ void discretise(const Law& law, const Lattice& lattice, double log_scale, std::i
                 Discretised& out);
 
 // Moves weights to the lattice `coarse` from the lattice with half its spacing and the same anchor. The log_scale
-// stays. `upper` tells whether the weights are those of the upper or of the lower side.
+// stays. `upper` tells whether the weights belong to the upper or to the lower side.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 
 // Returns ln of the sum of w_i e^{further h (i - first)}, rounded up.
@@ -56,10 +56,10 @@ void log_moments(const Weights& weights, const double* further, double h, double
 // Masses of the cells [x_i, x_{i+1}) and of the points x_i, from which the weights are computed. Each mass is
 // multiplied by e^{tilt (x_i - anchor) - log_scale}, where x_i is the point or the left end of the cell.
 struct Cells {
-    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over the losses y of this mass, the relative error of
-    // both, and a bound on how much the logarithm of the density dQ/de^y varies within the cell.
+    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over the losses y of this mass, and the relative error
+    // of these two numbers. `bend` bounds how much the logarithm of the density dQ/de^y varies within the cell.
     std::vector<double> mass, spread, error, bend;
-    // Each point has its own P-mass and the relative error of this mass. There is one point more than cells.
+    // Each point has its own P-mass and the relative error of this mass. There is one more point than there are cells.
     std::vector<double> point, point_error;
 
     explicit Cells(std::size_t cells)

@@ -1,5 +1,5 @@
-// Carries out one level of a plan: puts the distributions of a composition on the level's lattice and multiplies their
-// spectra, unless the product was kept from before (docs/theory/grid.md, sections 5.2 and 8).
+// Carries out one level of a plan. LevelRun puts the distributions of a composition on the level's lattice and multiplies
+// their spectra, unless the product is in the store (docs/theory/grid.md, sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ double remaining(const Plan& plan, std::size_t level);
 // Returns the first `length` words of a key.
 Key beginning(const Key& key, std::size_t length);
 
-// The parts of a level on its lattice, without the product of the level before. It also has the words of the store's
-// key that describe these parts.
+// The parts of a level on its lattice, without the product of the level before. The object also has the words of the
+// store's key that describe these parts.
 class LevelRun {
   public:
     LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
@@ -56,8 +56,8 @@ class LevelRun {
     // Tells whether all lattice indices are in the range where doubles represent integers exactly.
     bool possible() const { return possible_; }
 
-    // The words that determine the product of the parts. They describe the lattice and, for each part, its distribution
-    // and its place on the lattice.
+    // The words that determine the product of the parts. These words describe the lattice and, for each part, its
+    // distribution and its place on the lattice.
     const Key& words() const { return words_; }
     Key lattice_words() const;
 

@@ -15,8 +15,8 @@ namespace {
 // Constant of the theorem of Berry and Esseen for summands with different distributions (Shevtsova 2010).
 constexpr double kBerryEsseen = 0.56;
 // Each cell of a distribution's sketch is split into equal parts, so that there are about kCells parts in all. The
-// other two constants are the smallest and the largest number of parts of one cell. Each part is replaced by points,
-// which changes the variance by at most a relative 1e-6.
+// other two constants are the smallest and the largest number of parts of one cell. Each part is replaced by points.
+// This changes the variance by at most a relative 1e-6.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
 // Largest |c y| over the losses y at which a tilt c is tried, so that e^{c y} neither overflows nor underflows.
 constexpr double kMostExponent = 600;
@@ -63,7 +63,7 @@ struct Points {
     }
 
     // Adds to `other_error` the Q-mass that belongs to a P-mass right of `from`, because this Q-mass is not in the
-    // list. It may be large where the P-mass is tiny.
+    // list. The Q-mass may be large where the P-mass is tiny.
     void without_other(double from, double log_mass) { other_error += std::exp(std::min(log_mass - from + 1, 0.0)); }
 };
 
@@ -163,7 +163,7 @@ struct Tilted {
     double third;
 };
 
-// Returns the moments at the tilt c. They are all NaN if the distribution cannot be tilted by so much.
+// Returns the moments at the tilt c. All moments are NaN if the distribution cannot be tilted by so much.
 Tilted tilted(const Points& points, double c) {
     constexpr Tilted nothing{NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     double most = 0;

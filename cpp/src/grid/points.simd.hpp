@@ -12,8 +12,8 @@ TIGHTDP_DECLARE_SIMD(void, grid_tilt,
                      (double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                       const double* log_scale, const double* rel, double* mass, double* spread, double* error))
 
-// Computes the sums of w, of w loss, of w loss^2 and, if peak = 0, of mass (e^{tilt loss} - 1), where the i-th weight
-// is w = e^{log_mass + tilt loss - peak}.
+// Computes the sums of w, w loss and w loss^2 for the weights w = e^{log_mass + tilt loss - peak}. If peak = 0, it also
+// computes the sum of mass (e^{tilt loss} - 1).
 TIGHTDP_DECLARE_SIMD(void, grid_moments,
                      (double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                       std::size_t count, double* sums))

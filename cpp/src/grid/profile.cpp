@@ -78,7 +78,7 @@ double Profile::bound_at(double epsilon, bool upper) const {
     const double r = (epsilon - at(0)) / h;
     if (!(r >= 0)) return upper ? HUGE_VAL : 0;
     if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
-    // Because r is rounded, j may be the cell right of epsilon. Then the code steps back to the cell that holds
+    // Because r is rounded, j may be the cell right of epsilon. In that case the code steps back to the cell that holds
     // epsilon.
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;

@@ -9,8 +9,8 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window. They are logarithms of E[e^{(tilt + exponent) x}] over the
-// finite losses x, which are counted from the anchor.
+// Moments that bound the mass beyond one end of the window. Each moment is the logarithm of E[e^{(tilt + exponent) x}]
+// over the finite losses x, which are counted from the anchor.
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end
@@ -35,8 +35,8 @@ inline double up(double a, double b) {
 double kernel_norm(double tilt, double h, double points);
 
 // The privacy profile of the upper or of the lower side. value[j] is delta(x_j) without the mass at infinity, in units
-// of e^{log_scale - tilt (x_j - anchor)}. It has a relative error `relative`, an absolute error `absolute` in these
-// units, and an error from the mass that `outside` describes.
+// of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative error `relative`, an absolute error `absolute` in
+// these units, and an error from the mass that `outside` describes.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;
@@ -48,8 +48,8 @@ struct Profile {
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
 
-    // Returns a bound on what the finite window does to delta(epsilon): on how much the profile of the upper side may
-    // lack, or on how much the profile of the lower side may have too much.
+    // Returns a bound on the error of delta(epsilon) that comes from the finite window. The profile of the upper side
+    // may lack this much, and the profile of the lower side may have this much too much.
     double wrapping(double epsilon, bool upper) const;
 
     // Returns an upper or a lower bound on delta(x_j) without the mass at infinity. A lower bound may be negative.

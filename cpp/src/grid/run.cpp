@@ -15,7 +15,7 @@ namespace {
 // Bound on the indices of lattice points, so that doubles represent these indices and their sums exactly.
 constexpr double kMostIndex = 0x1p50;
 
-// The product of all levels up to one of them, moved to the lattice of the next level.
+// The product of all levels up to a given level, moved to the lattice of the next level.
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
@@ -77,10 +77,9 @@ double lowered(const Weights& w, const Weights& below) {
 
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
-    // Errors move with the weights. They are split among neighbouring points, which multiplies them by at most
-    // e^{tilt h}. The fourth power then multiplies an error by three factors of the size of the fine weights. On the
-    // lower side the coarse weights, from which the norms of these factors are taken, may be smaller than the fine
-    // weights.
+    // Errors move with the weights. Splitting an error among neighbouring points multiplies it by at most e^{tilt h}.
+    // The fourth power then multiplies an error by three factors of the size of the fine weights. On the lower side the
+    // coarse weights, from which the norms of these factors are taken, may be smaller than the fine weights.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
@@ -115,8 +114,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The key of a Coarse consists of everything from which the levels up to one of them were computed, and of the next
-    // level's lattice.
+    // The key of a Coarse consists of everything from which the levels up to the given level were computed, and of the
+    // next level's lattice.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {

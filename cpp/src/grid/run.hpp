@@ -11,7 +11,7 @@
 
 namespace tightdp::grid {
 
-// Sums over the steps of a composition. They hold what the spectra of the steps do not contain.
+// Sums, over the steps of a composition, of numbers that the spectra of the steps do not contain.
 struct StepSums {
     double anchor = 0, slack = 0;
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - (a step's mass at infinity)

@@ -1,5 +1,5 @@
-// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). They come from supports, from masses at
-// infinity, and from coarse lattices of single distributions.
+// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). These bounds come from supports, from
+// masses at infinity, and from coarse lattices of single distributions.
 #pragma once
 
 #include <vector>

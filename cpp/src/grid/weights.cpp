@@ -88,8 +88,8 @@ struct Gap {
 // Returns how far the chords of the lower side lie below a privacy profile at each point. These distances are such that
 // the chords lie below the profile between the points too (grid.md, section 3.2). A cell with much mass needs large
 // distances at its ends, which would use up the mass of a neighbouring cell with little mass. So the distance at the
-// point between these two cells is limited by what the cell with little mass allows, and the distance at the other end
-// of the cell with much mass is increased. `curve` holds the values of the profile at the points.
+// point between these two cells is limited by what the cell with little mass allows. The distance at the other end of
+// the cell with much mass is increased instead. `curve` holds the values of the profile at the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);

@@ -71,7 +71,8 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = min(load(z + i + 1) - left, splat(0.1));
         const Vec gamma = min(mu * d, splat(0.3));
-        // Cells that are too wide for the rule are computed elsewhere. Here they must only not overflow.
+        // Cells that are too wide for the rule are computed elsewhere. For such cells, this code must only avoid
+        // overflow.
         const Vec clamped = min(max(zeta, splat(-3.0) / d), splat(3.0) / d);
         Vec ms, mt;
         if (most <= kGaussianReach3)

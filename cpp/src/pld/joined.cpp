@@ -1,6 +1,6 @@
-// Privacy loss distributions that are joined from others. One kind is for replacing a record, by another record or by
-// nothing, in a sample of fixed size. The other kind is for a mechanism that reveals which of two mechanisms it ran.
-// See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
+// Privacy loss distributions that are joined from others. One kind of joined distribution is for replacing a record, by
+// another record or by nothing, in a sample of fixed size. The other kind is for a mechanism that reveals which of two
+// mechanisms it ran. See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
 #include <ranges>

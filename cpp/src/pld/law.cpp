@@ -13,8 +13,8 @@ namespace {
 
 // ln of the mass below which a lump is left out of a sketch, because its mass would underflow.
 constexpr double kLeastLog = -744;
-// Largest number of groups of atoms in a sketch. It is large enough for any estimate, and small enough to compute some
-// hundred cumulants in a few milliseconds.
+// Largest number of groups of atoms in a sketch. This number is large enough for any estimate, and small enough to
+// compute some hundred cumulants in a few milliseconds.
 constexpr std::size_t kMostLumps = 2048;
 
 // The density dP = kappa e^{y/2} dy on [low, high]. Laplace noise has this density between its atoms, and so has
@@ -49,7 +49,8 @@ class Exponential final : public Density {
     std::vector<double> sketch() const override {
         std::vector<double> edges;
         // Sketches are estimates, so any numbers of edges are allowed. Large tilts give weight to losses near the right
-        // end only. There, each second edge halves the distance to the end, until doubles no longer tell edges apart.
+        // end only. Near that end, each second edge halves the distance to the end, until doubles no longer tell edges
+        // apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));

@@ -26,7 +26,7 @@ inline double worst(double a, double b) {
 
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
-// so that s_i + t_i is the P-mass. Both are integrals of positive functions and have a relative error of at most
+// so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
 // rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if
 // that is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
 struct CellBlock {
@@ -73,8 +73,8 @@ class Density {
     };
     virtual Left left_of(double y) const = 0;
 
-    // Integrals over the losses Y in [y, inf): s is that of e^{y - Y} dP, and t that of (1 - e^{y - Y}) dP. They may be
-    // upper bounds with a relative error of 1.
+    // Integrals over the losses Y in [y, inf): s integrates e^{y - Y} dP, and t integrates (1 - e^{y - Y}) dP. The
+    // integrals may be upper bounds with a relative error of 1.
     struct Right {
         LogMass s, t;
     };
@@ -125,7 +125,7 @@ struct Law {
     double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
     // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
-    // and all use the one that was stored first. None of them waits for another: a forked child has a copy of the
+    // and all use the one that was stored first. No thread waits for another. A forked child has a copy of the
     // distribution but not the other thread, so it would wait for ever.
     const Sketch& sketch() const;
 
@@ -206,7 +206,7 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
 LawPtr approximate_dp(double epsilon, double delta);
 
 // Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson
-// sample if q < 1 (replace.md, section 1). They are exact unless delta (2 + e^epsilon) is near or above 1.
+// sample if q < 1 (replace.md, section 1). The distributions are exact unless delta (2 + e^epsilon) is near or above 1.
 // Precondition: epsilon or delta is positive.
 LawPair approximate_dp_replaced(double epsilon, double delta, double q);
 

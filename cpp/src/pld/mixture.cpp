@@ -3,8 +3,8 @@
 // P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where a_i, b_j >= 0 and all standard deviations are 1. Components with a
 // positive shift a_i are called "ahead", and those with a negative shift -b_j "behind". The likelihood ratio increases
 // with the output z, so a cell of losses is a cell of outputs. Its masses are sums, with positive factors, of the
-// masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may include components behind.
-// Then only losses >= 0 may be used as edges.
+// masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may include components behind,
+// but then only losses >= 0 may be used as edges.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -36,8 +36,8 @@ constexpr int kMostSteps = 100;
 // kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
-// ln of the largest ratio of a component's share of a density to another component's share at which the first one is
-// left out. The shares of 96 such components together are less than u times the other share.
+// ln of the largest ratio of two components' shares of a density at which the component with the smaller share is left
+// out. The shares of 96 such components together are less than u times the other share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -45,7 +45,7 @@ struct Component {
     bool ahead;    // whether the component is ahead, otherwise it is behind
     double shift;  // > 0
     double p, q;
-    std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is the same as that of (N(0), N(-shift))
+    std::shared_ptr<const Density> gaussian;  // density of (N(shift), N(0)), and also of (N(0), N(-shift))
 
     double log_p = std::log(p), log_q = std::log(q);
 
@@ -156,8 +156,8 @@ class Mixture final : public Density {
     struct Value {
         double loss, slope, error;
     };
-    // The logarithm of the density of P or of Q divided by that of N(0), the mean shift under the posterior weights,
-    // and a bound on the error of the logarithm.
+    // The logarithm of the ratio of the density of P or of Q to the density of N(0), and a bound on the error of this
+    // logarithm. `mean` is the mean shift under the posterior weights.
     struct Side {
         double log, mean, error;
     };
@@ -309,8 +309,9 @@ class Mixture final : public Density {
 
     double output(double y) const { return find(y).z; }
 
-    // Returns the output at a given loss, which is infinite if all losses are smaller or all are larger. The result
-    // depends on the loss alone, to the last bit: mass between two different versions of an edge would be lost.
+    // Returns the output at a given loss. The output is infinite if all losses are smaller or all losses are larger.
+    // The result depends on the loss alone, to the last bit: mass between two different versions of an edge would be
+    // lost.
     Output find(double y) const {
         if (y <= bottom_) return {-kInfinity, {}};
         if (y >= top_) return {kInfinity, {}};
@@ -416,8 +417,9 @@ class Mixture final : public Density {
         }
     };
 
-    // Returns, for each component, the cells between consecutive outputs in which the component counts. It does not
-    // count in a cell in which one other component of its side exceeds it by far throughout (mixtures.md, section 3).
+    // Returns, for each component, the cells between consecutive outputs in which the component counts. A component
+    // does not count in a cell if another component of its side exceeds it by far everywhere in the cell (mixtures.md,
+    // section 3).
     std::vector<Cells> list_cells(const double* z, std::size_t count) const {
         std::vector<Cells> found(components_.size());
         if (shared_) {
@@ -589,7 +591,7 @@ std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sig
     return found;
 }
 
-// The shifts of both sides, all rounded up or all rounded down.
+// The shifts `ahead` and `behind`, all rounded up or all rounded down.
 struct Rounded {
     std::vector<Weight> ahead, behind;
 

@@ -1,5 +1,5 @@
-// Distributions of replacing a record that consist of atoms. They are for pure and approximate differential privacy
-// (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
+// Distributions of replacing a record that consist of atoms. There are functions for pure and approximate differential
+// privacy (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,8 +10,8 @@
 namespace tightdp::grid {
 namespace {
 
-// log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both have a relative error of
-// at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
+// log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both functions have a relative
+// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
 constexpr double kLarge = 200;
 double log_mixed_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
@@ -81,7 +81,7 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
         // The class with a slightly larger delta, for which delta (2 + E) >= 1, has the losses infinity and 0. On a
-        // sample the curve is at most q times the curve of this class. The lower distribution is that of removing a
+        // sample the curve is at most q times the curve of this class. The lower distribution belongs to removing a
         // record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;

@@ -37,7 +37,7 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // Returns the losses that the edges of the base distribution become. `sign` is that of BaseEdges.
+    // Returns the losses that the edges of the base distribution become. `sign` has the same meaning as in BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);

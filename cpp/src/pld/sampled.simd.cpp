@@ -15,8 +15,8 @@ void grid_poisson_edges(double q, double sign, const double* x, std::size_t coun
     for (std::size_t i = 0; i < count; i += kLanes) {
         const Vec at = sign * load(x + i);
         // The code divides by q instead of multiplying by 1/q. A compiler could contract a product and the sum 1 + w to
-        // one operation in one place but not in another. This must not happen, because near log(1 - q) the weight 1 + w
-        // has to match y to the last bits.
+        // one operation in one place but not in another. Such a contraction must not happen, because near log(1 - q)
+        // the weight 1 + w has to match y to the last bits.
         const Vec v = expm1(at) / q;
         const Mask inside = (Mask)(v > -1.0);
         const Vec w = select(inside, v, splat(0.0));

@@ -20,8 +20,8 @@ constexpr double u = kUnitRoundoff;
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
-// Relative error of each point of the discretised distribution. It consists of the error of the cells (4 u) and of the
-// errors of the sum and the division that normalise them.
+// Relative error of each point of the discretised distribution. This error consists of the error of the cells (4 u) and
+// of the errors of the sum and the division that normalise them.
 constexpr double kMassError = 8 * u + kSumError;
 
 // Checks that the cells of a support miss no more than its tail (prv.md, section 4.2). 1e-12 is more than all rounding

@@ -1,5 +1,5 @@
-// The functions of prv/composition.hpp. They merge the runs, plan, compose them, and read the curve. The result is
-// intersected with a bound by moments.
+// The functions of prv/composition.hpp. Each function merges the runs, makes a plan, composes the runs and reads the
+// curve. The result is intersected with a bound by moments.
 #include <algorithm>
 #include <cmath>
 #include <optional>

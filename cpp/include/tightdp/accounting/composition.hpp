@@ -33,7 +33,7 @@ namespace tightdp {
 // The last two leave the number of records as it is.
 enum class Neighbors { add_or_remove, replace, replace_special };
 
-// A mechanism that makes one release. It is a value type whose copies are cheap and equal.
+// A mechanism that makes one release. A Mechanism is a value type whose copies are cheap and equal.
 class Mechanism {
   public:
     // Gaussian noise N(0, sigma^2 I). The multiplier is sigma divided by the bound on the L2 norm, in [1e-6, 1e12].
@@ -52,8 +52,8 @@ class Mechanism {
     // mechanism.
     static Mechanism bounded_range(double eta);
     // Randomised response. With probability `noise_parameter` in (0, 1] the answer is chosen uniformly from
-    // `num_buckets` answers, and otherwise it is the true one. `num_buckets` is an integer in [2, 2^53). This mechanism
-    // cannot be sampled.
+    // `num_buckets` answers, and otherwise the answer is the true one. `num_buckets` is an integer in [2, 2^53).
+    // Randomised response cannot be sampled.
     static Mechanism randomized_response(double noise_parameter, double num_buckets);
     // Gaussian noise on a sum to which a record contributes at random: with probability probabilities[i] > 0, a vector
     // of norm at most sensitivities[i]. Probabilities add up to 1 within 1e-9. There are at most 1000 sensitivities,

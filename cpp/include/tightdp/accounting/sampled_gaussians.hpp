@@ -10,7 +10,7 @@
 // grid engine is used (docs/theory/grid.md). Bounds on epsilon are at least 0.
 //
 // Both functions throw std::invalid_argument before any work, with a message that names the argument and its range.
-// They throw std::runtime_error if the calling thread does not round to nearest or flushes subnormal numbers, and
+// Both throw std::runtime_error if the calling thread does not round to nearest or flushes subnormal numbers, and
 // std::bad_alloc if memory is short.
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace tightdp::clipping {
 
-// The rounding of a row in clipping. It decides how far below C the norm of the clipped row has to stay.
+// The rounding of a row in clipping. The rounding decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
     double slack;    // largest relative error of the norm, plus the largest one of a rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits

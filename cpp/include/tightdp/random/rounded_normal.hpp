@@ -9,7 +9,8 @@
 
 namespace tightdp::random {
 
-// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns the j-th 64 digits of both.
+// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns the j-th 64 digits of x and
+// of y.
 template <int first_bits>
 struct PairDigits {
     const RandomStream& stream;
@@ -17,8 +18,8 @@ struct PairDigits {
     std::uint64_t x, y;  // the first 64 digits of each number
 
     TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
-        // Tests use first_bits < 64. Then only the first `first_bits` digits are those of x and y, and the digits after
-        // them come from further words.
+        // Tests use first_bits < 64. Then only the first `first_bits` digits are taken from x and y, and the digits
+        // after them come from further words.
         constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
         std::uint32_t further[4] = {};
         if (j > 0 || open != 0) further_words(stream, pair, static_cast<std::uint32_t>(j), further);
@@ -61,8 +62,8 @@ TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std:
     const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
     std::uint32_t words[4];
     lane_words(stream, tile, lane, k, words);
-    // The other normal of the pair is not needed. It gets the deviation 0, with which it is in doubt only if the first
-    // digits of x are outside of the limits `lowest` and `highest` (rounding.hpp).
+    // The other normal of the pair is not needed. The other normal gets the deviation 0, with which it is in doubt only
+    // if the first digits of x are outside of the limits `lowest` and `highest` (rounding.hpp).
     const bool sine = rest % (2 * kLanes) >= kLanes;
     const RoundedPair pair =
         rounded_pair<first_bits>(stream, pair_of(tile, lane, k), words, sine ? 0 : sigma, sine ? sigma : 0);

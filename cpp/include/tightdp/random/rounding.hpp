@@ -7,9 +7,9 @@
 
 namespace tightdp::random {
 
-// Limits outside of which draws with the standard deviation `sigma` are in doubt. They hold if the first `first_bits`
-// binary digits of the two uniform numbers x and y are used. This number is 64, or smaller in tests, so that draws in
-// doubt become common.
+// Limits outside of which draws with the standard deviation `sigma` are in doubt. The limits hold if the first
+// `first_bits` binary digits of the two uniform numbers x and y are used. `first_bits` is 64, or smaller in tests, so
+// that draws in doubt become common.
 struct RoundingLimits {
     double sigma;
     double gap;              // the distance of sigma z from the nearest integer has to be below this

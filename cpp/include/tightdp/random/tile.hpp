@@ -1,5 +1,5 @@
-// Defines the order of random words. A random value is a function of (key, stream, index) alone. It is the same on
-// every machine, and does not depend on how the work is split over threads and devices (GPUs).
+// Defines the order of random words. A random value is a function of (key, stream, index) alone. This value is the same
+// on every machine, and does not depend on how the work is split over threads and devices (GPUs).
 //
 // Words come in tiles of 256, arranged as 16 rows of 16 lanes. A row is contiguous in memory. A lane is the work of one
 // SIMD lane or one GPU thread. Each generator fills tile t with its blocks as follows:

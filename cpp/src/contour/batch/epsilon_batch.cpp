@@ -15,8 +15,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of settings that a thread takes at a time. It is small so that threads share the work evenly, and large enough
-// that the shared counter costs little.
+// Number of settings that a thread takes at a time. This number is small so that threads share the work evenly, and
+// large enough that the shared counter costs little.
 constexpr std::int64_t kChunk = 16;
 
 void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,

@@ -7,7 +7,7 @@
 
 namespace tightdp::contour {
 
-// Limits of a setting in a batch. A setting that exceeds one of them is declined, and the caller uses the CPU's engine.
+// Limits of a setting in a batch. A setting that exceeds a limit is declined, and the caller uses the CPU's engine.
 // Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes and 40 to 700 abscissae.
 inline constexpr std::int64_t kBatchNodes = 8192;
 inline constexpr std::int64_t kBatchAbscissae = 4096;

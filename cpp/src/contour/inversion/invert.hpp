@@ -111,7 +111,7 @@ inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
 inline constexpr double kNarrow = 1e-8;
 
-// Plans and solves. `by_delta` and `at` are those of solve().
+// Plans and solves. `by_delta` and `at` have the same meaning as in solve().
 template <class Curve>
 TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;

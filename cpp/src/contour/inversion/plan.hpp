@@ -85,8 +85,8 @@ class Planner {
     TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
     TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
-    // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This measures the digits that the
-    // sum loses by cancellation. It is smallest at the saddle point.
+    // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This logarithm measures the digits
+    // that the sum loses by cancellation, and is smallest at the saddle point.
     TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
 
     Curve& curve_;
@@ -197,9 +197,9 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     // point.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
-    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0. This is not done if the distribution,
-    // tilted to the new abscissa, reaches a far lobe, where its variance jumps. Nearer to the pole, the left tail of
-    // e^{cx} delta(x) is long.
+    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0. The move is left out if the
+    // distribution, tilted to the new abscissa, reaches a far lobe, because its variance then jumps. Nearer to the
+    // pole, the left tail of e^{cx} delta(x) is long.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;

@@ -1,6 +1,6 @@
 // The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
-// of a team compute its nodes, cumulants and products together. These are the loops of sampled_mgf.cpp with fixed
-// memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// of a team compute its nodes, cumulants and products together. The loops are the same as in sampled_mgf.cpp, but with
+// fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -75,8 +75,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // The bound on the rounding error is that of contour.md, section 7, and not that of section 5.2, because
-        // rotations restart every kBatchRow abscissae here.
+        // Rotations restart every kBatchRow abscissae here. So the bound on the rounding error is the one of
+        // contour.md, section 7, which replaces section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
@@ -95,7 +95,7 @@ class BatchMgf {
         team_.sync();
         for (std::int64_t base = 0; base < steps; base += static_cast<std::int64_t>(team_.size()) * kBatchRow) {
             const std::int64_t m0 = base + team_.lane() + 1;
-            // Number of rounds in which at least one lane has an abscissa. It is the same for all lanes.
+            // Number of rounds in which at least one lane has an abscissa. This number is the same for all lanes.
             const std::int64_t left = steps - base;
             const int rounds = left < static_cast<std::int64_t>(team_.size()) * kBatchRow
                                    ? static_cast<int>((left + team_.size() - 1) / team_.size())

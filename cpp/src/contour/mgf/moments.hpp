@@ -1,6 +1,6 @@
 // Chooses the nodes for a Gaussian mechanism on a Poisson sample, and computes its moment generating function M with
-// error bounds from sums over the nodes. These are the formulas for the loops of sampled_mgf.cpp on the host and of
-// batch_mgf.hpp on a device (docs/theory/contour.md, sections 4 and 5).
+// error bounds from sums over the nodes. The loops of sampled_mgf.cpp on the host and of batch_mgf.hpp on a device use
+// these formulas (docs/theory/contour.md, sections 4 and 5).
 #pragma once
 
 #include <cmath>

@@ -20,10 +20,10 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. It is 0 if no weight overflows without it,
-// as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function of the privacy loss.
-// The largest exponent need only be known to within some tens, so the function evaluates it at nodes two units of u
-// apart.
+// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. The function returns 0 if no weight
+// overflows without s, as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function
+// of the privacy loss. The largest exponent need only be known to within some tens, so the function evaluates it at
+// nodes two units of u apart.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;

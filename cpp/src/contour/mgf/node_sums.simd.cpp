@@ -11,8 +11,8 @@ using contour::NodeGrid;
 namespace {
 
 constexpr double kInvSqrt2Pi = 0.39894228040143267794;
-// The t from which on ln W is computed as t + ln q, with t and W of NodeGrid. This is exact up to rounding errors,
-// since q >= 1e-9. With larger t, e^t would soon overflow.
+// The t from which on ln W is computed as t + ln q, with t and W of NodeGrid. This formula is exact up to rounding
+// errors, since q >= 1e-9. With larger t, e^t would soon overflow.
 constexpr double kLargeT = 690.0;
 
 TIGHTDP_VINLINE Vec node(const NodeGrid& g, std::int64_t i) {

@@ -1,5 +1,5 @@
-// Bins of noise levels, which guide the choice of the contour if there are many levels, and bounds on the decay of all
-// levels of a bin (docs/theory/contour.md, section 10).
+// Bins of noise levels, and bounds on the decay of all levels of a bin. If there are many levels, bins guide the choice
+// of the contour (docs/theory/contour.md, section 10).
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. It replaces the
-// sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
+// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. Interpolation
+// replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
 #pragma once
 
 #include <optional>
@@ -28,8 +28,8 @@ class Interpolation {
 
     // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
     CertifiedLogMgf log_mgf();
-    // Returns an upper bound on this sum at another abscissa, for which the nodes must be placed too. The bound is
-    // infinite unless its error is at most a fraction of a nat.
+    // Returns an upper bound on the sum of count * ln M over all levels at another abscissa. The nodes must be placed
+    // for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...

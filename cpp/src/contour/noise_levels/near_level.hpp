@@ -1,5 +1,5 @@
 // Bounds on M at complex noise multipliers from M at a real one nearby, and bounds on the error of interpolating ln M.
-// These are the formulas of interpolation.cpp (docs/theory/contour.md, section 11).
+// interpolation.cpp uses these formulas (docs/theory/contour.md, section 11).
 #pragma once
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest angle of a path, and the angle at which its strip ends. Both are less than pi/4, from which on Gaussian
-// weights do not decay.
+// Largest angle of a path, and the angle at which its strip ends. The two angles are less than pi/4, from which on
+// Gaussian weights do not decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
 // Number of nats by which turning the paths may increase the bound on the whole product. With about this number, the
 // steps of the sums are longest.

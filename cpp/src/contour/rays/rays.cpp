@@ -101,7 +101,7 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp. It keeps a reference to the laws.
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The object keeps a reference to the laws.
 class RaySum {
   public:
     static constexpr double kEnough = 0;

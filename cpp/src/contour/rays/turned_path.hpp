@@ -1,4 +1,4 @@
-// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. It runs over
+// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. The integral runs over
 // h = ln(1 + e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
 #pragma once
 
@@ -72,7 +72,7 @@ struct TurnedPath {
     std::int64_t nodes() const { return static_cast<std::int64_t>(re.size()); }
 };
 
-// Computes the nodes. `turn` is the angle of the ray of z plus that of the path.
+// Computes the nodes. `turn` is the angle of the ray of z plus the angle of the path.
 TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, double turn, double step,
                        const PathRange& range);
 

@@ -16,7 +16,7 @@ class MinorantTail {
     // `resolution`.
     MinorantTail(SampledMgf& mgf, double c, double resolution);
 
-    // Computes samples of the decay. They take most of the time, and help only if |phi| itself must be small and not
+    // Computes samples of the decay. Samples take most of the time, and help only if |phi| itself must be small and not
     // just |phi|^count.
     void sample();
 
