@@ -1,5 +1,5 @@
-// Carries out one level of a plan. LevelRun puts the distributions of a composition on the level's lattice and multiplies
-// their spectra, unless the product is in the store (docs/theory/grid.md, sections 5.2 and 8).
+// Carries out one level of a plan. LevelRun puts the distributions of a composition on the level's lattice, and
+// multiplies their spectra, unless the product is in the store (docs/theory/grid.md, sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>

@@ -202,7 +202,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + 3));
     }
 
-    // With c = target.slope, a cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, and a coarsening adds
+    // Let c = target.slope. A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, and a coarsening adds
     // 3/2 of this number (grid.md, section 7). The factor 0.7 leaves room for the other errors.
     const double unit = 0.7 * target.finer * std::exp(target.log_width) * 8 / (target.slope * (target.slope + 1));
     double ranges = 0;

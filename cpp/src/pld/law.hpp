@@ -250,8 +250,8 @@ LawPtr replace_one(const LawPtr& base, double q);
 // roles of the two records (mixtures.md, section 4).
 LawPtr zeroed_out(double mu, double q, bool add);
 
-// Returns a distribution that is dominated by zeroed_out(). Data sets whose other records all contribute the opposite of
-// the record attain this distribution.
+// Returns a distribution that is dominated by zeroed_out(). Data sets attain this distribution if all other records
+// contribute the opposite of the record.
 LawPtr zeroed_out_member(double mu, double q, bool add);
 
 // Returns the distribution of a mechanism that runs `one` with probability `share` and otherwise `other`, and reveals
