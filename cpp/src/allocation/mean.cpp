@@ -1,5 +1,9 @@
 // Computes the distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to
 // 5).
+//
+// Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp). A
+// value is "spread" if its mass moves to a smaller and to a larger value so that mass and mean stay the same. The upper
+// distribution spreads values, and the lower distribution merges or drops them.
 #include "mean.hpp"
 
 #include <algorithm>
@@ -144,8 +148,8 @@ class Builder {
         return {std::exp(low), std::exp(high) * (1 + 8 * u)};
     }
 
-    // Adds the part of a loss that has a density. The masses of the cells are exact up to rounding errors, and the
-    // masses beyond the ends of the lattice are upper bounds.
+    // Adds the part of a privacy loss distribution that has a density. The masses of the cells are exact up to rounding
+    // errors, and the masses beyond the ends of the lattice are upper bounds.
     void density(const grid::Density& d, Sum& x) {
         const std::size_t cells = x.q.size() - 1;
         double edges[grid::CellBlock::kCells + 1];
@@ -159,7 +163,7 @@ class Builder {
             for (std::size_t i = 0; i < count; ++i) {
                 const double v = at(x.first + static_cast<Index>(from + i));
                 const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
-                const double root = std::exp(0.5 * block.log_scale[i]);  // masses under P may underflow
+                const double root = std::exp(0.5 * block.log_scale[i]);  // its square, a mass, may underflow
                 const double scale = root * kUnit * root * std::max(1 + sign * rel, 0.0);
                 const double q = scale * block.s[i] * (v / (x.offset + v));
                 x.add(from + i, q, q + scale * block.t[i]);
@@ -223,8 +227,8 @@ class Builder {
     }
 
     // Finishes a distribution after the base or a sum was computed. If it is a sum, its terms are a and b. The upper
-    // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose the tails that
-    // `floor` allows, and the offset moves up to the bulk of the mass.
+    // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their
+    // tails as `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);

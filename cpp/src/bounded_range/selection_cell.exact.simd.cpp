@@ -1,5 +1,5 @@
-// The loop declared in selection_cell.hpp. For each node k it finds the largest value over the losses t of a cell, in
-// closed form.
+// The loop declared in selection_cell.hpp. For each node k the loop finds the largest value over the losses t of a
+// cell, in closed form.
 #include <cmath>
 
 #include "selection_cell.hpp"

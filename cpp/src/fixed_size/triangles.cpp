@@ -20,21 +20,22 @@ constexpr double kLonger = 1 + 1e-11;
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds
-// this number times |b - a|^2, the line runs through c, whose density then matters more than that of b. Otherwise the
-// line runs through b.
+// this number times |b - a|^2, the line runs through c, because the density at c then matters more than the density at
+// b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
 // A lognormal variable e^{kappa z} is replaced by a discrete one, whose nodes are given by z. For |z| <= kOut, the
 // distance of two nodes in kappa z is at most kBetween. A few nodes lie further out, and the mass beyond kFarthest is
 // negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
-// Largest distance between nodes of a curve, in lattice points. The distance doubles at the point whose index is 32
-// times the distance.
+// Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
+// is 32 times the distance.
 constexpr std::size_t kSparse = 4;
 // Value of ln f at which hinge() evaluates its bound, slightly left of its threshold f = 1. This value is larger than
 // rounding errors, and too small to matter.
 constexpr double kLeft = 1e-9;
-// Factors by which two kinds of curves are enlarged: the curve of the first kernel, and the curves that are compared
-// with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the menu.
+// Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
+// compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the
+// menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
 constexpr std::int64_t kUnits = 150;  // units of work of one call of hinge()
 

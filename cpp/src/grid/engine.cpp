@@ -66,7 +66,8 @@ bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for it.
+// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for such a
+// distribution.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
@@ -220,8 +221,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // If there are several distributions, the atoms of one may have missed the lattice by chance in one
-            // attempt.
+            // If there are several distributions, the atoms of one distribution may have missed the lattice by chance
+            // in one attempt.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
@@ -279,7 +280,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     }
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
-    // The finite losses may use only what the mass at infinity leaves of delta.
+    // The mass at infinity takes a part of delta, and only the rest of delta is left for the finite losses.
     const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {

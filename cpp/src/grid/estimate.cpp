@@ -158,7 +158,7 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 only within rounding errors, which could be larger than a cumulant near zero.
+    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero.
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
@@ -247,7 +247,7 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
 
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
-    // A single loss has no spread, and its best tilt is about 1/delta.
+    // A distribution with a single loss has no spread, and its best tilt is about 1/delta.
     const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
     return minimise(
         [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },

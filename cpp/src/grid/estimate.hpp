@@ -21,7 +21,7 @@ struct Cumulant {
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// The smallest and the largest loss of a distribution that the lattice holds.
+// The smallest and the largest loss of a distribution for which the lattice has points.
 struct Range {
     double left, right;
 };
@@ -46,7 +46,7 @@ class Sketches {
     // the tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
-    // The smallest and the largest sum of losses, with `share` as above.
+    // least() and most() return the smallest and the largest sum of losses, with `share` as in cumulant().
     double least(double share = 1) const;
     double most(double share = 1) const;
 
@@ -65,7 +65,7 @@ class Sketches {
 
     std::vector<Cut> cuts_;
     std::int64_t units_ = 0;  // units of work for the cumulants of all cuts
-    // Known cumulants of all parts together, of all but the last part, and of all but the last two.
+    // Known cumulants of all parts together, of all but the last part, and of all but the last two parts.
     std::array<std::shared_ptr<Totals>, 3> totals_;
 };
 
@@ -74,13 +74,13 @@ class Sketches {
 double log_kernel(double tilt);
 
 // The best bound by one moment: the tilt at which the bound is smallest, and the bound. For delta(epsilon), `bound` is
-// the logarithm of the bound on delta. For epsilon(delta), it is the bound on epsilon itself.
+// the logarithm of the bound on delta. For epsilon(delta), `bound` is the bound on epsilon itself.
 struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// The tilt is at most about `finest` / epsilon, or a tilt that would suit a normal distribution if that is larger. A
-// larger tilt would only give more precision than was requested.
+// saddle_of_delta() uses tilts of at most about `finest` / epsilon, or tilts that would suit a normal distribution if
+// these are larger. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents

@@ -39,8 +39,8 @@ double curved(double t) {
     return 0.5 * t * t * sum;
 }
 
-// A distribution of points that dominates a given distribution, or is dominated by it, once its losses are moved by
-// `slack`.
+// A distribution of points. Once its losses are moved by `slack`, this distribution dominates a given one or is
+// dominated by the given one.
 struct Points {
     struct Point {
         double loss, mass, error;  // the loss, its P-mass, and the absolute error of this mass

@@ -19,8 +19,8 @@ constexpr double kMostIndex = 0x1p50;
 // too.
 constexpr double kRadix = 4;
 
-// Largest ratio of the spacing to the smallest spacing that needs no more points. In between, fit() chooses a round
-// number.
+// Largest ratio of the spacing to the smallest spacing that needs no more points. Between these two spacings, fit()
+// chooses a round number.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
@@ -54,8 +54,9 @@ double rough_mass(const Law& law) {
 }
 
 // Returns the leader: the distribution whose step the spacing should divide. The leader has the largest share of the
-// variance among the distributions that have a step. Of many distributions, one is the leader only if it has most of
-// the variance: otherwise it is of little use, and the lattice would change whenever the leader changes.
+// variance among the distributions that have a step. If there are many distributions, there is a leader only if one
+// distribution has most of the variance. Another leader would be of little use, and the lattice would change whenever
+// the leader changes.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = -1, all = 0;
@@ -131,7 +132,7 @@ struct Shape {
 };
 
 // Returns the difference, in nats, between the bound by one moment at this tilt and at the best tilt. The relative
-// error of delta is larger by e to this power than at the best tilt.
+// error of delta is larger by the factor e^loss than at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }

@@ -47,8 +47,8 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by the exponents that are negative
-    // together with the tilt.
+    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by the exponents for which
+    // tilt + exponent is negative.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];

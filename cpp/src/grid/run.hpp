@@ -40,8 +40,8 @@ struct Composed {
 // Returns ln(1 - infinity), the logarithm of the mass that is not at infinity.
 double log_without(double infinity);
 
-// Places a distribution on the lattice of one level: sets the index of its left end and the number of cells. Returns
-// false if the indices would be too large.
+// Places a distribution on the lattice of one level: sets the index of the distribution's left end and the number of
+// cells. Returns false if the indices would be too large.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
 // Moves weights and their errors to a lattice with twice the spacing, on which their fourth power is taken next

@@ -9,10 +9,10 @@
 namespace tightdp::grid {
 namespace {
 
-// Numbers of cells. The bounds hold for any numbers. The sketch of a Gaussian covers 78 standard deviations
-// (pld/gaussian.cpp), so that one of kCells cells is 0.15 deviations wide. The relative error of a step's variance is
-// then less than 0.15^2 / 8, a third of a percent. A large tilt, which belongs to a small delta, multiplies this error,
-// so by_one_moment uses kFineCells cells of 0.02 deviations.
+// Numbers of cells of coarse lattices. The bounds hold for any numbers. The sketch of a Gaussian covers 78 standard
+// deviations (pld/gaussian.cpp), so that one of kCells cells is 0.15 deviations wide. The relative error of a step's
+// variance is then less than 0.15^2 / 8, a third of a percent. A large tilt, which belongs to a small delta, multiplies
+// this error, so by_one_moment uses kFineCells cells of 0.02 deviations.
 constexpr double kCells = 512, kFineCells = 4096;
 
 // A distribution on a lattice that has a given number of cells over the range of the distribution's sketch.
@@ -81,7 +81,7 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kPowers[] = {0.5, 1};
     constexpr double kEnough = 40;  // ln of a ratio that is negligible: e^-40 = 4e-18
     // Logarithms for the loss Y of one step: of its mass, and of E[e^{-power Y}; Y finite] for each of the two powers.
-    // `size` bounds the sum of the magnitudes of the terms that they were computed from.
+    // `size` bounds the sum of the magnitudes of the terms from which these logarithms were computed.
     struct Rates {
         double log_mass, log_rest[2], size;
     };
