@@ -1,8 +1,8 @@
 // Computes the distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to
 // 5).
 //
-// Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp). A
-// value is "spread" if its mass moves to a smaller and to a larger value so that mass and mean stay the same. The upper
+// Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp).
+// A value is "spread" if its mass moves to a smaller and a larger value so that mass and mean stay the same. The upper
 // distribution spreads values, and the lower distribution merges or drops them.
 #include "mean.hpp"
 

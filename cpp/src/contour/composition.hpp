@@ -26,7 +26,7 @@ struct Pair {
     TIGHTDP_HD constexpr bool add() const noexcept { return direction == Direction::add; }
     TIGHTDP_HD constexpr bool replace() const noexcept { return direction == Direction::replace; }
     // Returns the power of the weight W in the integrand at the abscissa c (contour.md, section 4). "replace" has two
-    // weights, so this does not apply to it.
+    // weights, so this function does not apply to it.
     TIGHTDP_HD constexpr double beta(double c) const noexcept { return add() ? -c : 1 + c; }
 };
 

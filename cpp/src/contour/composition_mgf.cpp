@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest number of abscissae. With more of them the grid engine is faster.
+// Largest number of abscissae. With more abscissae the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
 // Fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not enough,
 // minorants would not find enough either.
@@ -26,8 +26,8 @@ constexpr double kCoarser = 4.5;
 // composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
-// Finds an s with decay(s) >= need that is not much larger than the smallest one. If there is none up to `reach`, the
-// result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
+// Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
+// `reach`, the result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
 template <class DecayFrom>
 double least_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
@@ -65,7 +65,7 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         bins_ = bins(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    // A guide has the smallest noise of its bin, so that aliases are no nearer than the guides say.
+    // A guide has the smallest noise of its bin. With more noise, aliases are no nearer than for the guide.
     for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
@@ -214,7 +214,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // If there is too little decay at the largest length, there is too little at all smaller ones.
+    // If there is too little decay at the largest length, there is too little at all smaller lengths.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {

@@ -71,7 +71,7 @@ class CompositionMgf {
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
-    // larger than `reach` if none is known. The first function uses moved lines, which are not for "replace". The
+    // larger than `reach` if no such s is known. The first function uses moved lines, which are not for "replace". The
     // second one uses minorants (cells), which are better for many distributions with large noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.

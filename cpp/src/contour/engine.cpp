@@ -17,7 +17,7 @@ namespace {
 // Bins of many noise levels may have larger errors than planned. If the relative width of a result exceeds kWide and
 // ten times the tolerance, the result is computed again without bins.
 constexpr double kWide = 1e-10;
-// Largest relative width of a result on rays that is preferred to one on a long line.
+// Largest relative width of a result on rays that is preferred to a result on a long line.
 constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {

@@ -28,8 +28,8 @@ class Growing {
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of some steps to a line. It consists of ln M at the abscissa c of the line and at the two
-    // auxiliary abscissae, and of a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    // The contribution of some steps to a line. The contribution consists of ln M at the abscissa c of the line and at
+    // the two auxiliary abscissae, and of a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;

@@ -36,8 +36,8 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     status = certified;
 }
 
-// Threads that compute beside the caller's. While the caller waits for them, it checks whether it was told to stop, and
-// then the threads stop as well.
+// Threads that compute beside the calling thread. While the calling thread waits, it checks whether it is told to stop.
+// If so, the other threads stop as well.
 class Helpers {
   public:
     template <class Body>

@@ -53,7 +53,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
 // Largest relative width of a result. Wider results are of no use.
 inline constexpr double kWidest = 0.5;
 
-// Bounds epsilon(delta), and sets e to an estimate of it.
+// Bounds epsilon(delta), and sets e to an estimate of epsilon(delta).
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
     CurveValue v;
@@ -111,7 +111,7 @@ inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
 inline constexpr double kNarrow = 1e-8;
 
-// Plans and solves. `by_delta` and `at` have the same meaning as in solve().
+// Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve().
 template <class Curve>
 TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;

@@ -1,7 +1,7 @@
 // The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
 //
-// A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements it on the host,
-// and contour/batch/curve.hpp on a device. It has
+// A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
+// host, and contour/batch/curve.hpp on a device. A Curve has
 //     bool at(c, Cumulants&)              estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps
 //     Status choose_length(plan, sd, need, log_inverse)
@@ -32,7 +32,7 @@ struct Plan {
     double c = 0;          // the abscissa
     double epsilon = 0;    // epsilon, or an estimate of it if delta was given
     double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
-    // Whether c belongs to a saddle point. If it does not, c is chosen from a first solution.
+    // Whether c belongs to a saddle point. If c does not, it is chosen from a first solution.
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // the sum runs over the abscissae c + i m step, m = 0..count
@@ -74,9 +74,9 @@ class Planner {
     TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
         : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
-    // Makes the plan, and places nodes on the curve that are precise enough for it. `target` is ln delta if `by_delta`,
-    // and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1 if there is
-    // none.
+    // Makes the plan, and places nodes on the curve that are precise enough for the plan. `target` is ln delta if
+    // `by_delta`, and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1
+    // if there is none.
     TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
 
   private:

@@ -33,7 +33,7 @@ class BatchMgf {
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
-    // Places the nodes as SampledMgf::place does. Returns false if they are more than kBatchNodes.
+    // Places the nodes as SampledMgf::place does. Returns false if there are more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
         const Extent e = extent(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
@@ -67,7 +67,7 @@ class BatchMgf {
     }
 
     // Writes xi_m = M(c + i m step)/M(c) - 1 to re[m] and im[m], m = 1..steps, and a bound on its rounding error to
-    // round[m]. Returns a bound on the error of the trapezoid rule that holds for all of them.
+    // round[m]. Returns a bound on the error of the trapezoid rule that holds for all xi_m.
     TIGHTDP_HD_STAGE double products(double c, double step, std::int64_t steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(pair_, c, margin_);

@@ -48,8 +48,8 @@ TIGHTDP_DECLARE_SIMD(void, contour_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))
 
-// Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count over the nodes k, where i is the imaginary unit,
-// a_k are the weights, and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
+// Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count, where i is the imaginary unit. The sum runs over
+// the nodes k with the weights a_k and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t count, double* re, double* im))

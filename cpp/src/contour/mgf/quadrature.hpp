@@ -38,8 +38,8 @@ TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, 
     return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
-// Number of half-widths y that are tried, each 4/5 of the one before. The first is the smaller of the half-width of the
-// whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
+// Number of half-widths y that are tried, each 4/5 of the one before. The first half-width is the smaller of the
+// half-width of the whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
 inline constexpr int kStripTrials = 32;
 
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
@@ -94,8 +94,8 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilt moves mass to the left only, and
 // b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is so small that the tilt does not reach the
-// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The conditions for
-// this, that the slope is concave and at least 1 at both ends, are checked.
+// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The function checks
+// the conditions for this b: the slope is concave, and at least 1 at both ends.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;

@@ -32,7 +32,7 @@ class BinTail {
   private:
     double count_;
     MovedLineTail tail_;  // the bound for the largest noise multiplier
-    double share_;        // weight of its tilted distribution in that of any level of the bin (section 10)
+    double share_;        // weight of its tilted distribution in the one of each level of the bin (section 10)
 };
 
 }  // namespace tightdp::contour

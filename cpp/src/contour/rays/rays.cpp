@@ -19,17 +19,17 @@ constexpr double u = kUnitRoundoff;
 // Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
 // LogRatioLaw::mean, as it is and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
-// Largest number of distinct distributions. With more of them, or with more than kMostProducts products of nodes and
-// points, the grid engine is faster.
+// Largest number of distinct distributions. With more distributions, or with more than kMostProducts products of nodes
+// and points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
-// Largest expected number of steps whose sample holds the record. With more, the loss is no longer nearly an atom, and
-// the vertical line of contour.md is suitable. The angle of the rays would then be too small for steps of a useful
-// length.
+// Largest expected number of steps whose sample holds the record. With more such steps, the loss is no longer nearly an
+// atom, and the vertical line of contour.md is suitable. The angle of the rays would then be too small for steps of a
+// useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger one, all digits of the sum would be lost.
+// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger bound, all digits of the sum would be lost.
 // kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
 // Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
@@ -60,8 +60,8 @@ struct PointSum {
     Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
     double log_error = 0, rest_error = 0;  // errors of these two sums
     double log_terms = 0, rest_terms = 0;  // sums of the magnitudes of their terms
-    // Sums of count e / |1 + D| and of the same terms times |D|, where e is the error of D: from the rule, and from
-    // rounding.
+    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the rule or from rounding. The
+    // terms of rule_first and round_first are multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
     void add(Complex d, double rule_error, double round_error, double count) {
@@ -300,7 +300,7 @@ void RaySum::sum_factors() {
         const double x = r * ray_cosine, y = r * ray_sine, a = c + x;
         along_[j] = x;
         across_[j] = y;
-        // The factor zeta / (z (z + 1)), where z = a + iy.
+        // t_re + i t_im is the factor zeta / (z (z + 1)), where z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
         const PointSum::Value v = sums[j].value(parts_.size());
@@ -312,7 +312,7 @@ void RaySum::sum_factors() {
     }
 }
 
-// Computes the sum at epsilon and bounds on its errors (section 4.3).
+// Computes the sum at epsilon and bounds on its errors (rays.md, section 4.3).
 CurveValue RaySum::value(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
@@ -357,7 +357,7 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Number of rounds of planning. The first plan is based on the first order of delta, and each later one on the result
+// Number of rounds of planning. The first plan is based on the first order of delta, and each later plan on the result
 // of the round before.
 constexpr int kRounds = 3;
 // Error of a plan in ln delta up to which no further plan is made.

@@ -1,5 +1,6 @@
-// Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". Their
-// characteristic function hardly decays, so the contour is turned to two rays (docs/theory/rays.md).
+// Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". The
+// characteristic function of their privacy loss hardly decays, so the contour is turned to two rays
+// (docs/theory/rays.md).
 #pragma once
 
 #include "contour/composition.hpp"

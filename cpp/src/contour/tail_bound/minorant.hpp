@@ -22,7 +22,7 @@ struct Cell {
 
 // Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi. Beyond pi, its largest
 // value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2). Beyond 4.6, the bound
-// 1/x is smaller than that.
+// 1/x is smaller than this value.
 TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
