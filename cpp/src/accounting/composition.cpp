@@ -134,7 +134,7 @@ Content::Pairs replace_in_sample(const Content& inner, double q) {
     return {pair, pair};
 }
 
-// Sorts parts and merges those with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
+// Sorts parts and merges parts with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
 // reveal nothing.
 std::vector<Part> merged(std::span<const Part> given) {
     std::vector<Part> parts, found;

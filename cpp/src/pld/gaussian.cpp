@@ -116,8 +116,8 @@ class Gaussian final : public Density {
     // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
-    // The part [first, last] of an interval [z0, z1] of outputs. Let a normal distribution have a mean from low_mean to
-    // high_mean. Less than e^-42 of its mass in the interval lies outside of the part.
+    // The part [first, last] of an interval [z0, z1] of outputs. If a normal distribution has a mean from low_mean to
+    // high_mean, less than e^-42 of its mass in the interval lies outside of this part.
     struct Reach {
         double first, last;
         std::int64_t pieces = -1;  // number of pieces that are narrow enough for the rule of 5 nodes, or -1 if too many

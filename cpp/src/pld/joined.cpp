@@ -202,8 +202,8 @@ LawPtr zeroed_out_member(double mu, double q, bool add) {
     auto law = std::make_shared<Law>();
     const auto drawn = opposed(mu, q);
     law->density = add ? std::make_shared<Joined>(nullptr, drawn) : std::make_shared<Joined>(drawn, nullptr);
-    // The loss at outputs below mu/2 is <= 0 and not monotone. Each of some intervals of these outputs becomes an
-    // atom.
+    // The loss at outputs below mu/2 is <= 0 and not monotone. These outputs are divided into kIntervals intervals, and
+    // each interval becomes an atom.
     const auto gaussian_density = gaussian(mu)->density;
     double z[kIntervals + 1], ahead[kIntervals + 1], behind[kIntervals + 1];
     for (std::size_t i = 0; i <= kIntervals; ++i) {

@@ -27,13 +27,13 @@ inline double worst(double a, double b) {
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
-// rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if
-// that is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
+// rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if no
+// bound is known. The edges for which the masses hold differ from e_i by at most `slack`.
 struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
     double slack = 0;
-    double work = 0;  // number of evaluations for cells that took more than one
+    double work = 0;  // number of evaluations for cells that took more than one evaluation
 
     struct Cell {
         double s = 0, t = 0, log_scale = 0, rel = 0, bend = 0;
@@ -173,8 +173,8 @@ std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, d
                                        double rel);
 LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
 
-// A distribution that dominates the one of a mechanism, and a distribution that is dominated by it. If the mechanism's
-// own distribution is known, both are the same object.
+// A distribution that dominates a mechanism, and a distribution that the mechanism dominates. If the mechanism's own
+// distribution is known, it is used for both.
 struct LawPair {
     LawPtr upper, lower;
 };
@@ -187,13 +187,14 @@ struct Weight {
 // gaussian_mixtures() returns the distributions for sums with Gaussian noise of standard deviation `sigma`
 // (mixtures.md, section 1). P shifts the noise to the right by the shifts `ahead`, and Q shifts it to the left by the
 // shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at most `rel` and add up
-// to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q where P vanishes. The largest shift / sigma
-// lies between kLeastShift and kMostShift.
+// to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P vanishes. The largest
+// shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
 
-// Largest total_rel of user-defined losses. Their probabilities add up to 1 within 1e-9, under P and under Q.
+// Largest total_rel of user-defined losses. The probabilities of such losses add up to 1 within 1e-9, under P and under
+// Q.
 inline constexpr double kUserTotal = 1e-8;
 
 // Returns a distribution of atoms. The caller checks that losses are finite, that masses are positive, and that all
@@ -221,7 +222,7 @@ LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
 LawPtr laplace_replaced_member(double mu, double q);
 
 // Returns the distribution of randomised response. With probability p in (0, 1) the answer is one of `buckets` answers,
-// chosen uniformly, and otherwise it is the true one. `buckets` is an integer of at least 2.
+// chosen uniformly, and otherwise the true one. `buckets` is an integer of at least 2.
 LawPtr randomized_response(double p, double buckets);
 
 // discrete_gaussian() and discrete_laplace() return distributions for a count that a record changes by `sensitivity`,

@@ -1,10 +1,10 @@
 // The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
 // P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where a_i, b_j >= 0 and all standard deviations are 1. Components with a
-// positive shift a_i are called "ahead", and those with a negative shift -b_j "behind". The likelihood ratio increases
-// with the output z, so a cell of losses is a cell of outputs. Its masses are sums, with positive factors, of the
-// masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may include components behind,
-// but then only losses >= 0 may be used as edges.
+// positive shift a_i are called "ahead", and components with a negative shift -b_j "behind". The likelihood ratio
+// increases with the output z, so a cell of losses is a cell of outputs. The masses of this cell are sums, with
+// positive factors, of the masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may
+// include components behind, but then only losses >= 0 may be used as edges.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -24,9 +24,9 @@ constexpr double kFar = 39;
 // Distance of evenly spaced nodes of the table, in standard deviations, and largest number of these nodes.
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
-// Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred.
-// Nodes are close enough if the slope of the loss at either node differs from the mean slope between the nodes by at
-// most a fraction kBent.
+// Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred
+// nodes. Nodes are close enough if the slope of the loss at either node differs from the mean slope between the nodes
+// by at most a fraction kBent.
 constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
@@ -173,7 +173,7 @@ class Mixture final : public Density {
             largest = std::max(largest, x + one.*log_weight);
             total += one.*weight;
         }
-        if (std::abs(top) <= 1) top = 0;  // then e^x - 1 is added up, which may be tiny
+        if (std::abs(top) <= 1) top = 0;  // then the numbers e^x - 1 are added up, which may be tiny
         double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
         double shifted = 0, error = 0;
         bool faint = false;
@@ -328,7 +328,7 @@ class Mixture final : public Density {
         } else if (size > 0) {
             z = at > 0 ? low : high;
         }
-        // No single step beyond the outermost nodes is longer than this.
+        // `step` is the largest length of a single step beyond the outermost nodes.
         double step = 1 + std::abs(z);
         Value here = value(z);
         int i = 0;
@@ -533,13 +533,13 @@ LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, d
 
 namespace {
 
-// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more, the least
-// probable shifts are replaced by neighbouring ones.
+// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more shifts, the
+// least probable ones are replaced by neighbouring shifts.
 constexpr std::size_t kMostShifts = 48;
 // Shifts smaller than this fraction of the largest shift are rounded up to this fraction or down to 0.
 constexpr double kTiny = 1e-9;
 // Smallest shift whose quotient by sigma may be recognised as exact. For smaller shifts the error of the quotient may
-// underflow, so they are treated as rounded.
+// underflow, so such shifts are treated as rounded.
 constexpr double kLeastExact = 1e-250;
 
 double largest_shift(const std::vector<Weight>& weights, double sigma) {

@@ -31,7 +31,7 @@ double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// ln of the mass below which an atom is left out of P. Its mass under Q is kept where P vanishes.
+// ln of the mass below which an atom is left out of P. The Q-mass of such an atom is kept as mass where P vanishes.
 constexpr double kLeastLog = -1020;
 // Number of cells of the noise between an output and the output that is moved by the sensitivity.
 constexpr double kCells = 512;

@@ -195,7 +195,7 @@ Atom mirrored(const Atom& a, double slack) {
     return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }
 
-// A mass at infinity below this is stored as kFaint with a relative error of 1.
+// A mass at infinity below kFaint is stored as kFaint with a relative error of 1.
 constexpr double kFaint = 1e-307;
 
 double largest_loss(const std::vector<Atom>& atoms) {

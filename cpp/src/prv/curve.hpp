@@ -35,8 +35,8 @@ class Curve {
     // Returns delta(eps) for eps >= floor.
     double delta(double eps) const;
 
-    // Returns the largest eps with delta(eps) >= target > 0. Returns -inf if there is none, or if it lies below the
-    // floor.
+    // Returns the largest eps with delta(eps) >= target > 0. Returns -inf if there is no such eps, or if it lies below
+    // the floor.
     double epsilon(double target) const;
 
     // Returns an upper bound on the number of points at or above eps.

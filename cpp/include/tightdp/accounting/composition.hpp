@@ -29,8 +29,8 @@
 
 namespace tightdp {
 
-// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing.
-// The last two leave the number of records as it is.
+// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing. The
+// last two relations leave the number of records as it is.
 enum class Neighbors { add_or_remove, replace, replace_special };
 
 // A mechanism that makes one release. A Mechanism is a value type whose copies are cheap and equal.
@@ -38,7 +38,7 @@ class Mechanism {
   public:
     // Gaussian noise N(0, sigma^2 I). The multiplier is sigma divided by the bound on the L2 norm, in [1e-6, 1e12].
     static Mechanism gaussian(double noise_multiplier);
-    // Laplace noise. The multiplier is its scale divided by the bound on the L1 norm, in [1e-6, 1e12].
+    // Laplace noise. The multiplier is the scale of the noise divided by the bound on the L1 norm, in [1e-6, 1e12].
     static Mechanism laplace(double noise_multiplier);
     // Integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
     // probability of n is proportional to exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or to exp(-|n| / scale)
@@ -91,7 +91,7 @@ class Composition {
         double count;
     };
 
-    // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If this throws, the composition is
+    // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If add() throws, the composition is
     // unchanged.
     Composition& add(const Mechanism& mechanism, double count = 1);
 
@@ -110,9 +110,9 @@ class Composition {
 // Finds the least parameter in [low, high] that meets the target: run(parameter).epsilon(delta).upper is at most
 // epsilon. The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A
 // larger parameter must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument
-// does not meet the target. If even `high` does not meet it, this function throws std::invalid_argument. Preconditions:
-// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common limit of half a
-// minute of work.
+// does not meet the target. If even `high` does not meet the target, this function throws std::invalid_argument.
+// Preconditions: epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common
+// limit of half a minute of work.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
 // Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`
