@@ -39,7 +39,8 @@ std::vector<Run> runs(double h, Index least, Index most) {
     std::vector<Run> found;
     Index from = 0;
     for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
-        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide it, either cell is valid (section 4).
+        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide it, either cell is valid
+        // (allocation.md, section 4).
         const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
         const Run run{o, std::max(from, least), std::min(to, most)};
         if (run.from <= run.to) found.push_back(run);

@@ -30,8 +30,8 @@ constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
 // is 32 times the distance.
 constexpr std::size_t kSparse = 4;
-// Value of ln f at which hinge() evaluates its bound, slightly left of its threshold f = 1. This value is larger than
-// rounding errors, and too small to matter.
+// Value of ln f at which hinge() evaluates its bound, where f = (s B + t C) / A. It lies slightly left of the threshold
+// f = 1. This value is larger than rounding errors, and too small to matter.
 constexpr double kLeft = 1e-9;
 // Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
 // compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the

@@ -47,7 +47,7 @@ class Interpolation {
         // The sum of the half-axes in units of half the distance of the foci, and the error of an interpolation
         // relative to the largest |f| on the ellipse.
         double rho, error;
-        std::vector<double> apart;  // for each reference, the distance D of section 11.1
+        std::vector<double> apart;  // for each reference, the distance D of contour.md, section 11.1
         double most_apart, front;   // the largest of these distances, and the largest |ln G|
     };
 

@@ -55,13 +55,13 @@ struct NearLevel {
         tau = (loud.upper - quiet.lower) / r;
     }
 
-    // Returns the bound D of section 11.1 on the distance of a box from v_0.
+    // Returns the bound D of contour.md, section 11.1, on the distance of a box from v_0.
     double apart(Box box) const {
         if (!(box.real <= radius)) return HUGE_VAL;
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
-    // Returns an upper bound on |ln G| on a box (section 11).
+    // Returns an upper bound on |ln G| on a box (contour.md, section 11).
     double front(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +

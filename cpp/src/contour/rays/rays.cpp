@@ -1,3 +1,5 @@
+// Sums over a ray (docs/theory/rays.md, section 1). A sum over a ray runs over points of the ray. The value at a point
+// needs one sum for each distribution, over the nodes of a path.
 #include "rays.hpp"
 
 #include <algorithm>
@@ -101,7 +103,8 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The object keeps a reference to the laws.
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The object keeps references to the
+// distributions.
 class RaySum {
   public:
     static constexpr double kEnough = 0;

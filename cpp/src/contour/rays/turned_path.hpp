@@ -25,8 +25,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). The integrand at this point is B = sigma / sqrt(2 pi) tau'
-// e^{gaussian + gamma h}, where gamma = 1 + c.
+// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, the integrand at this point is
+//     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
     double h_re, h_im;
@@ -39,12 +39,13 @@ struct PathPoint {
 // Returns the point at ln h = p + i angle. `cosine` and `sine` are the cosine and the sine of the angle.
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine);
 
-// Upper bounds on the integrals of |B| and of |B h| over a ray (section 3.1).
+// Upper bounds on the integrals of |B| and of |B h| over a ray (rays.md, section 3.1).
 struct PathNorms {
     double size = 0, first = 0;
 };
 
-// Upper bounds on the integrals of |B| and |B h| left of the first node and right of the last node (section 3.2).
+// Upper bounds on the integrals of |B| and |B h| left of the first node and right of the last node (rays.md, section
+// 3.2).
 struct PathTails {
     PathNorms left, right;
 };

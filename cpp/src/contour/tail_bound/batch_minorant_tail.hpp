@@ -28,7 +28,7 @@ class BatchMinorantTail {
     }
 
   private:
-    // Returns a bound on the total variation of the density of the loss (section 3.4).
+    // Returns a bound on the total variation of the density of the loss (contour.md, section 3.4).
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
         const double b = p_.pair_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
         if (!covers_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
@@ -39,7 +39,7 @@ class BatchMinorantTail {
         return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
-    // Builds the cells of section 3.3. Cells without mass remain in the list, and decay() ignores them.
+    // Builds the cells of contour.md, section 3.3. Cells without mass remain in the list, and decay() ignores them.
     TIGHTDP_HD_STAGE void build_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -75,7 +75,7 @@ class BatchMinorantTail {
         team_.sync();
     }
 
-    // Builds the samples of section 3.5.
+    // Builds the samples of contour.md, section 3.5.
     TIGHTDP_HD_STAGE void build_samples() noexcept {
         double total = 0, mean = 0, squares = 0, spread = 0;
         for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {

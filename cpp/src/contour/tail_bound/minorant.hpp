@@ -101,8 +101,8 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
     return (b <= 0 ? 2 : 4) * peak * sigma / h * std::exp(bend * h * h / 8) / (sum * (1 - 1e-3));
 }
 
-// Returns the width of the cells of the minorant between `low` and `high` (section 3.3). With a width of .15 the
-// minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
+// Returns the width of the cells of the minorant between `low` and `high` (contour.md, section 3.3). With a width of
+// .15 the minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
@@ -131,8 +131,8 @@ TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, dou
 }
 
 // Returns a lower bound on 1 - |phi| within half a spacing of s, from the modulus of the transform of the minorant at s
-// (section 3.5). `squares` is the sum of mass times length^2, and `spread` the sum of mass times the distance from the
-// centre of mass. The term 1e-9 covers the rounding errors of these sums.
+// (contour.md, section 3.5). `squares` is the sum of mass times length^2, and `spread` the sum of mass times the
+// distance from the centre of mass. The term 1e-9 covers the rounding errors of these sums.
 TIGHTDP_HD inline double sampled_decay(double total, double modulus, double s, double spacing, double squares,
                                        double spread) noexcept {
     const double bound = total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;

@@ -2,7 +2,7 @@
 // the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W and beta.
 //
 // Let y(u) = height * p(u) be the distance by which the line is moved at u. Here p = kappa r / (1 - r + kappa r) is a
-// logistic function of u, and r is the posterior weight. With F the integrand at c + iS,
+// logistic function of u, and r is the posterior weight. With F the integrand of M at c + iS,
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
 // because the modulus of the integrand falls in s. J stands for the integrand of B, and J_0 for the integrand of M(c).
 #pragma once
