@@ -283,7 +283,7 @@ class Search {
         bool halve = false;
         while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::exhausted()) {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
-            const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both are infinite
+            const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both gaps are infinite
             const bool usable = !halve && share > 0 && share < 1;
             // The next parameter is a little beyond the root of the line, on the side that meets the target.
             const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;

@@ -16,10 +16,10 @@ namespace tightdp::contour {
 
 // A limit on the cost of a line of integration, and its precision. The line is long for a few steps with a small q.
 // Such a line is made less precise before it may cost more, because a tenfold tolerance needs only a third to a half of
-// the abscissae.
+// the abscissae. With even more products, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
-    double products;  // largest number of products of nodes and abscissae; with more the grid engine is faster
+    double products;  // largest number of products of nodes and abscissae
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many parts or for "replace", the cost does not depend

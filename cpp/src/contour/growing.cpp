@@ -121,7 +121,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
     line.steps = total_count_;
-    if (parts_.size() <= kMostLatest) {  // all columns are kept apart, so further steps need no new column
+    if (parts_.size() <= kMostLatest) {  // the columns of all parts are kept, so more steps need no new one
         line.ratios.resize(plan.count + 1);
         for (const Sampled& part : parts_) {
             line.latest.push_back(column(line, part));

@@ -35,7 +35,7 @@ struct FftTables {
 class RealFft {
   public:
     static constexpr std::size_t kMinLength = 4;
-    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // so that angles j/n of roots are exact
+    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // the angles j/n of roots are exact up to this n
 
     // Makes a plan for the length n, a power of two in [kMinLength, kMaxLength]. Throws std::invalid_argument for other
     // n.

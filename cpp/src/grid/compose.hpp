@@ -26,12 +26,12 @@ struct Inexact {
 // with the index I is added to the point I mod n. "Unwound" weights are the weights before winding.
 struct OnCircle {
     AlignedArray z;                          // spectrum of the wound weights
-    bool nothing = false;                    // whether no more than the trivial bound is known: there are no weights,
-                                             // or they exceed the range of doubles
+    bool nothing = false;                    // whether only the trivial bound is known, because there are no
+                                             // weights, or because weights exceed the range of doubles
     double log_scale = 0, log_error = 0;
     double error1 = 0;
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
-    double last = 0, reach = 0;              // largest index of the true weights; the sum of |last| over all factors
+    double last = 0, reach = 0;              // largest index of the true weights, and the sum of |last| over factors
     // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
     // is included. `right` has a sum for each of the TailExponents on the right, and `left` for each on the left.
     TailExponents::Each right{}, left{};

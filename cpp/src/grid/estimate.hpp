@@ -55,7 +55,7 @@ class Sketches {
         const Sketch* sketch;
         std::size_t size;
         double count, infinity;
-        double left, right;  // where the sketch begins and ends; it is cut off on the right only
+        double left, right;  // ends of the sketch, which is cut off on the right only
         bool smooth;         // whether the distribution has a density
         std::shared_ptr<Totals> known;
     };

@@ -82,7 +82,8 @@ double fit_several(double least, double most, const std::vector<Part>& parts, co
     while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
     const double largest = std::floor(to / unit) * unit;
     double best = leader->step / largest, least_missed = HUGE_VAL;
-    for (int i = 0; i <= kTries; ++i) {  // an integer counts, because subtracting 1 does not change doubles beyond 2^53
+    // The loop counts by an integer i, because subtracting 1 does not change a double beyond 2^53.
+    for (int i = 0; i <= kTries; ++i) {
         const double cells = largest - i * unit;
         if (!(cells >= from)) break;
         double missed = 0;

@@ -187,7 +187,8 @@ class Gaussian final : public Density {
                  t_error += more_t * (rel + 3 * u * w);
              });
         if (beyond) {
-            // The density of s is the density of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
+            // The mass s has the density of Q times e^{loss at z0} as its density. This density is
+            //     phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
             double p = 0, p_error = 0, q = 0, q_error = 0;
             const auto add_p = [&](double mass, double rel, double log) {

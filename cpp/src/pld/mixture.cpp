@@ -173,7 +173,7 @@ class Mixture final : public Density {
             largest = std::max(largest, x + one.*log_weight);
             total += one.*weight;
         }
-        if (std::abs(top) <= 1) top = 0;  // then the numbers e^x - 1 are added up, which may be tiny
+        if (std::abs(top) <= 1) top = 0;  // then the terms of the sum are e^x - 1, which may be tiny
         double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
         double shifted = 0, error = 0;
         bool faint = false;
@@ -511,7 +511,7 @@ class Mixture final : public Density {
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
-    std::vector<double> losses_, outputs_, slopes_;  // of the nodes; the first two ascend
+    std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
     std::vector<double> sketch_;
 };
 

@@ -76,7 +76,7 @@ class MixedAtoms {
 }  // namespace
 
 LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
-    // The E of replace.md is e^epsilon, t is 1/E, and gap / (1 + t) is s - delta.
+    // replace.md writes E for e^epsilon and s - delta for gap / (1 + t). t is 1/E.
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {

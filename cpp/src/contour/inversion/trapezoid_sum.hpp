@@ -77,7 +77,7 @@ struct Ordinates {
 // The value of the sum at one epsilon, which approximates delta(epsilon).
 struct CurveValue {
     double delta, slope;                                // the sum and its derivative
-    double aliasing, truncation, quadrature, rounding;  // bounds on the errors; aliasing only increases the sum
+    double aliasing, truncation, quadrature, rounding;  // bounds on the errors (aliasing only increases the sum)
     TIGHTDP_HD double error() const noexcept { return aliasing + truncation + quadrature + rounding; }
     TIGHTDP_HD double below() const noexcept { return delta - error(); }
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }

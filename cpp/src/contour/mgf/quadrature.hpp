@@ -116,7 +116,7 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
 // r(v) / sigma <= |v|, where r is the posterior weight. The bisection returns the end at which this condition holds.
 TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
     if (!p.add()) return 0.0;
-    double low = -c / p.sigma, high = 0.0;  // the condition holds at low; at high it may not
+    double low = -c / p.sigma, high = 0.0;  // the condition holds at `low` and may fail at `high`
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);
         if (c * posterior_weight(p, v) / p.sigma * (1 + 1e-9) <= -v)

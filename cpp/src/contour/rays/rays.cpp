@@ -52,7 +52,7 @@ struct FactorError {
 // One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
-    PathNorms straight, edges;  // on the path; the larger ones of the two edges of its strip
+    PathNorms straight, edges;  // norms on the path, and the larger norms on the two edges of its strip
     TurnedPath path;
     FactorError rule;
 };

@@ -21,7 +21,7 @@ SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, d
         const GaussianBounds high = gaussian_bounds((1 + 2 * u) / law.sigma, at - error);
         sum.delta.lower += weight * low.delta.lower * (1 - slack);
         sum.delta.upper += weight * high.delta.upper * (1 + slack);
-        // The slope is the derivative of the Gaussian's delta, multiplied by the derivative of its argument by E.
+        // The slope is the derivative of the Gaussian's delta, multiplied by the derivative of its argument `at` by E.
         const double y = (at * law.sigma + 0.5 / law.sigma) / std::sqrt(2.0);
         sum.slope -= weight * std::exp(std::min(at, 700.0)) * 0.5 * std::erfc(y) / -std::expm1(-shifted);
     }
