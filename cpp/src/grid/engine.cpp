@@ -156,7 +156,7 @@ struct Curves {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
-        const double low = found > 1 ? 1 : found;  // exceeds 1 if the masses of a user do, and may be NaN
+        const double low = found > 1 ? 1 : found;  // exceeds 1 if the masses that a user gave do, and may be NaN
         a.lower = least_delta(epsilon);
         a.upper = high <= 1 ? high : 1;  // 1 also if `high` is NaN
         if (low > a.lower) a.lower = low;
