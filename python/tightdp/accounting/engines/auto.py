@@ -26,7 +26,7 @@ from ..pairs import known_curve
 from ..pairs.dominating import list_dominating_compositions
 from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
-from ..pairs.kinds import has_mechanism_of_type
+from ..pairs.kinds import has_kind_of_mechanism
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
 from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
 from ..pairs.members import has_no_privacy_loss, list_class_members
@@ -91,7 +91,7 @@ def ask_engines_for_delta(
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
-    if not has_mechanism_of_type(question.parts, Derived):
+    if not has_kind_of_mechanism(question.parts, Derived):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
         return _ask_engines_with_known_points(engine, question)
@@ -127,7 +127,7 @@ def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
-    if not isinstance(_get_single_derived_mechanism(parts), Group):
+    if not isinstance(_get_single_derived_for_engines(parts), Group):
         asks["delta"] = lambda at: _find_delta_by_engines(parts, direction, at, request)
         asks["epsilon"] = lambda at: _find_epsilon_by_engines(parts, direction, at, request)
     return narrow_by_known_curve(
@@ -155,7 +155,7 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
     """
     parts, direction, curve, at, _, request = question
     found = _ask_engines_with_members(engine, question)
-    if engine == "auto" and (alone := _get_single_derived_mechanism(parts)):
+    if engine == "auto" and (alone := _get_single_derived_for_engines(parts)):
         links = _ask_engines_about_links(alone, direction, request)
         known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
@@ -172,8 +172,8 @@ def _ask_engine(engine: Engine, question: _EngineQuestion) -> Bound:
     return ask(_sort_parts_for_engine(engine, question.parts), question.direction, question.at, question.request)
 
 
-def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.KnownLimits:
-    return derived.KnownLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
+def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.DerivedLimits:
+    return derived.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
 def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
@@ -205,10 +205,10 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
         return found
 
 
-def _list_compositions_to_ask(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
+def _list_compositions_for_engines(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_mechanism_of_type(parts, Derived) and _get_single_derived_mechanism(parts) is None:
+    if has_kind_of_mechanism(parts, Derived) and _get_single_derived_for_engines(parts) is None:
         mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
         losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
@@ -257,7 +257,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if _get_single_derived_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if _get_single_derived_for_engines(parts) is None else _NESTED
 
     def ask_engines_for_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
@@ -331,7 +331,7 @@ def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     )
 
 
-def _get_single_derived_mechanism(parts: Parts) -> Derived | None:
+def _get_single_derived_for_engines(parts: Parts) -> Derived | None:
     """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
     return mechanism if isinstance(mechanism, Derived) else None
@@ -348,14 +348,14 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
     loose = known != (parts,)
     if engine == "auto":
         found = _ask_engines_in_order(question, loose or question.request.above)
-        for other in _list_compositions_to_ask(parts, direction, question.request):
+        for other in _list_compositions_for_engines(parts, direction, question.request):
             upper = _ask_engines_in_order(question._replace(parts=other), loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose or question.request.above:
             return found
         each = [_ask_engines_in_order(question._replace(parts=member), loose=False).lower for member in known]
-        return _raise_lower_end_to_member(found, max(each), question)
+        return _raise_engine_bound_to_member(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.explain_refusal(parts, direction)
     if reason:
@@ -367,11 +367,11 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
             default=question.trivial.lower,
         )
-        found = _raise_lower_end_to_member(found, lower, question)
+        found = _raise_engine_bound_to_member(found, lower, question)
     return found
 
 
-def _raise_lower_end_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
+def _raise_engine_bound_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
     """Returns the bound of a class, with its lower end replaced by ``lower``, that of a member."""
     if not lower <= bound.upper:
         raise ContradictionError(

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..._core import contour_delta, contour_epsilon
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
-from ..pairs.kinds import cache_by_composition, has_mechanism_of_type
+from ..pairs.kinds import cache_fact_of_parts, has_kind_of_mechanism
 from ..pairs.replacement import ReplacedGaussian
 from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
@@ -92,7 +92,7 @@ Gaussians, with a relative error of at most 4u (contour.md section 5.3). The thi
 replacing a record."""
 
 
-@cache_by_composition
+@cache_fact_of_parts
 def _collect_contour_losses(parts: Parts) -> _Losses | str:
     """Returns the losses of a composition as the core takes them, or the reason why the engine cannot serve it."""
     sampled: list[tuple[float, float, float]] = []
@@ -111,8 +111,8 @@ def _collect_contour_losses(parts: Parts) -> _Losses | str:
             return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
         if not LEAST <= sigma <= MOST:
             return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
-    replaced = has_mechanism_of_type(parts, ReplacedGaussian)
-    if replaced and has_mechanism_of_type(parts, PoissonSampled):
+    replaced = has_kind_of_mechanism(parts, ReplacedGaussian)
+    if replaced and has_kind_of_mechanism(parts, PoissonSampled):
         return "its pairs are all of one relation"
     if len(parts) > FEW_PARTS:
         sampled.sort()

@@ -13,7 +13,7 @@ from ...composition import Parts, sort_composition_parts
 from ...selections_and_groups import Derived, Group
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
-from .kinds import has_mechanism_of_type
+from .kinds import has_kind_of_mechanism
 from .largest import bound_largest_loss
 from .neighbors import translate_to_replacement
 from .replacement import Replaced
@@ -36,7 +36,7 @@ def list_dominating_compositions(
     a repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class
     of all mechanisms with no larger loss (derived.md section 3).
     """
-    if not has_mechanism_of_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
+    if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False

@@ -78,8 +78,8 @@ def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float,
     return PrivacyLoss(
         tuple(losses),
         tuple(float(p) for _, p, _ in atoms),
-        min(_round_mass_up(infinity), 1.0),
-        min(_round_mass_up(hidden), 1.0),
+        min(_round_hull_mass_up(infinity), 1.0),
+        min(_round_hull_mass_up(hidden), 1.0),
         "any",
         loss_error=error,
     )
@@ -94,7 +94,7 @@ def _make_hull_point(x: float, value: float) -> Point:
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 
-def _round_mass_up(exact: Fraction) -> float:
+def _round_hull_mass_up(exact: Fraction) -> float:
     """Returns the smallest double that is at least ``exact``, up to one rounding."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

@@ -10,7 +10,7 @@ from ...composition import Mechanism, Parts
 T = TypeVar("T")
 
 
-class cache_by_composition(Generic[T]):
+class cache_fact_of_parts(Generic[T]):
     """Decorator of a pure function of a composition's parts, which keeps the result of the last call.
 
     A question calls such a function several times with the same tuple: once for each direction and each engine.
@@ -28,8 +28,8 @@ class cache_by_composition(Generic[T]):
         return last[1]
 
 
-@cache_by_composition
-def list_mechanism_types(parts: Parts) -> frozenset[type]:
+@cache_fact_of_parts
+def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
     """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
 
     A mechanism that samples or allocates another one has it as its attribute ``mechanism``.
@@ -42,6 +42,6 @@ def list_mechanism_types(parts: Parts) -> frozenset[type]:
     return frozenset(found)
 
 
-def has_mechanism_of_type(parts: Parts, *some: type[Mechanism]) -> bool:
+def has_kind_of_mechanism(parts: Parts, *some: type[Mechanism]) -> bool:
     """Tells whether a part, or a mechanism that a part samples or allocates, is an instance of one of these types."""
-    return not list_mechanism_types(parts).isdisjoint(some)
+    return not list_kinds_of_mechanisms(parts).isdisjoint(some)

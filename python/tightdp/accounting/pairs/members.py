@@ -20,13 +20,13 @@ from ...options import ADDED, EVERY
 from ...selections_and_groups import Derived, Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_mechanism_below_group
-from .kinds import has_mechanism_of_type
+from .kinds import has_kind_of_mechanism
 from .neighbors import translate_to_replacement
 from .replacement import Replaced, Zeroed
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryRange(m.Mechanism):
+class BinaryRangeMember(m.Mechanism):
     """The member of ``BoundedRange(eta)`` whose losses are ``share * eta`` and ``share * eta - eta``.
 
     ``share`` is in (0, 1).
@@ -49,7 +49,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     The lower bound of the class is the largest one of the members. If every mechanism attains its pair, ``parts`` is
     the only member.
     """
-    if not has_mechanism_of_type(parts, *_LOOSE):
+    if not has_kind_of_mechanism(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
@@ -57,7 +57,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
             return (parts,)
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
-            return tuple(((m.RandomAllocation(BinaryRange(eta, share), *rest), 1),) for share in _SHARES)
+            return tuple(((m.RandomAllocation(BinaryRangeMember(eta, share), *rest), 1),) for share in _SHARES)
     return _list_members_of_run(parts)
 
 
@@ -202,7 +202,7 @@ def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
 
 def select_revealing_parts(parts: Parts) -> Parts:
     """Returns the parts that reveal something."""
-    if not has_mechanism_of_type(
+    if not has_kind_of_mechanism(
         parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived
     ):
         return parts

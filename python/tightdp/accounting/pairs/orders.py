@@ -37,8 +37,8 @@ def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
-        _CurveAtNodes(losses, given.masses, given.infinity, nodes),
-        _CurveAtNodes(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
+        _CurveOfOrder(losses, given.masses, given.infinity, nodes),
+        _CurveOfOrder(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)
@@ -52,10 +52,10 @@ def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     if len(at) > MOST_NODES:
         kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
         at, values = at[kept], values[kept]
-    return _mirror_hull_of_pair(*_keep_separated_curve_points(at, np.minimum(values, 1.0)), given.slack)
+    return _build_pair_of_both_orders(*_keep_points_of_both_orders(at, np.minimum(values, 1.0)), given.slack)
 
 
-def _keep_separated_curve_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
+def _keep_points_of_both_orders(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     """Returns the first point, the last one, and points between them that are far enough apart for accurate slopes."""
     kept = [0]
     for j in range(1, len(at)):
@@ -66,7 +66,7 @@ def _keep_separated_curve_points(at: _Array, values: _Array) -> tuple[_Array, _A
     return at[kept], values[kept]
 
 
-class _CurveAtNodes:
+class _CurveOfOrder:
     """The values of delta at nodes, which are 0 and the absolute values of all losses up to ``_FARTHEST``, ascending.
 
     Each value is the value at the next node plus a positive term, so the sums are accurate.
@@ -88,7 +88,7 @@ class _CurveAtNodes:
         return found
 
 
-def _mirror_hull_of_pair(at: _Array, values: _Array, slack: float) -> CompletePair:
+def _build_pair_of_both_orders(at: _Array, values: _Array, slack: float) -> CompletePair:
     """Returns the symmetric pair whose curve at epsilon >= 0 is the lower hull of the points.
 
     Its negative losses are the mirror images of its positive ones, and loss 0 has the rest of the mass.

@@ -50,20 +50,20 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
         upper.append((e, log(q * d / t)))
         missing.append((-log(out), log(d)))
     return (
-        PairOfAtoms(_sort_atoms(upper), q * d, q * d),
+        PairOfAtoms(_sort_atoms_of_zeroed_class(upper), q * d, q * d),
         (
-            PairOfAtoms(_list_layers(opposite), q * d, none),
-            PairOfAtoms(_sort_atoms(_list_layers(same) + missing), none, q * d),
+            PairOfAtoms(_list_atoms_of_zeroed_class(opposite), q * d, none),
+            PairOfAtoms(_sort_atoms_of_zeroed_class(_list_atoms_of_zeroed_class(same) + missing), none, q * d),
         ),
     )
 
 
-def _list_layers(layers: list[tuple[Range, Range, Range]]) -> list[tuple[Range, Range]]:
+def _list_atoms_of_zeroed_class(layers: list[tuple[Range, Range, Range]]) -> list[tuple[Range, Range]]:
     """Returns the atoms of the layers that have mass."""
-    return _sort_atoms([(log(p) - log(q), log(mass) + log(p)) for mass, p, q in layers if mass.lo > 0])
+    return _sort_atoms_of_zeroed_class([(log(p) - log(q), log(mass) + log(p)) for mass, p, q in layers if mass.lo > 0])
 
 
-def _sort_atoms(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
+def _sort_atoms_of_zeroed_class(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
     """Returns the atoms with ascending losses."""
     return sorted(atoms, key=lambda atom: atom[0].lo)
 

@@ -246,25 +246,25 @@ def _limit_slope_of_calibration(rise: float, ratio: float) -> float:
 def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
     """Returns the boundary among integers: doubles the step from ``low`` until it is passed, and then bisects."""
 
-    def is_before_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
+    def is_before_calibration_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
         return (gap(n) <= 0) != falling
 
     unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
-    if not is_before_target(low):
+    if not is_before_calibration_target(low):
         if falling:
             return low
         raise ValueError(unmet)
     inside, step = low, 1
-    while inside + step < high and is_before_target(inside + step):
+    while inside + step < high and is_before_calibration_target(inside + step):
         inside, step = inside + step, 2 * step
     outside = min(inside + step, high)
-    if outside == high and is_before_target(high):
+    if outside == high and is_before_calibration_target(high):
         if falling:
             raise ValueError(unmet)
         return high
     while outside - inside > 1:
         middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if is_before_target(middle) else (inside, middle)
+        inside, outside = (middle, outside) if is_before_calibration_target(middle) else (inside, middle)
     return outside if falling else inside
 
 

@@ -89,7 +89,7 @@ def epsilon_batch(
         return asked.replace_composition(run).epsilon(float(target[i]))
 
     rest = np.flatnonzero(~narrow)
-    for i, bound in zip(rest, _ask_settings_in_threads(ask_single_setting, rest, threads), strict=True):
+    for i, bound in zip(rest, _ask_many_settings_in_threads(ask_single_setting, rest, threads), strict=True):
         lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
     return Curve(lower.reshape(shape), upper.reshape(shape))
 
@@ -104,7 +104,7 @@ def _broadcast_many_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int,
     return columns[0].shape, (np.ascontiguousarray(column).ravel() for column in columns)
 
 
-def _ask_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
+def _ask_many_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
     """Returns ``ask`` of each index in ``places``, in order. An error, or a signal, makes all threads stop soon."""
     from concurrent.futures import ThreadPoolExecutor  # not at the top: this import takes a tenth of the package's
 

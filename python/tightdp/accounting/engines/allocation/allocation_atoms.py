@@ -16,7 +16,7 @@ from ...._core import GridLaw, allocation
 from ....losses import PrivacyLoss
 from ...numerics.outward import Range
 from ..closed_form import outcomes
-from ..closed_form.atoms import Atom, FiniteLossDistribution
+from ..closed_form.atoms import Atom, AtomDistribution
 from ..closed_form.binomial import CONTEXT
 from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import Direction
@@ -113,7 +113,7 @@ class RoundedAllocationAtoms:
             object.__setattr__(self, "_q", found)
         return found
 
-    def as_finite_distribution(self, infinity: Range) -> FiniteLossDistribution:
+    def as_atom_distribution(self, infinity: Range) -> AtomDistribution:
         """Returns these atoms with their errors; ``infinity`` is P's mass where Q has none."""
         error = self.relative + 8 * U
         found = [
@@ -121,7 +121,7 @@ class RoundedAllocationAtoms:
             for y, p in zip(self.losses, self.masses, strict=True)
         ]
         hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
-        return FiniteLossDistribution(found, infinity, hidden)
+        return AtomDistribution(found, infinity, hidden)
 
     def as_grid_distribution(self, direction: Direction) -> GridLaw:
         """Returns these atoms as a distribution of the grid engine, with equal losses merged."""
@@ -221,8 +221,8 @@ def build_coarse_allocation_curve(
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
         less, more = (
-            low.as_finite_distribution(Range(0.0)),
-            high.as_finite_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
+            low.as_atom_distribution(Range(0.0)),
+            high.as_atom_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
         )
         curve = outcomes.build_allocation_outcome_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
         if curve is not None:

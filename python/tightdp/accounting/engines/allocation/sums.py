@@ -28,8 +28,8 @@ scores."""
 MOST_STEPS = 10**7
 """Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover the roundings of
-1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_allocation_scores`` cover the roundings
+of 1/sigma."""
 MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
@@ -89,12 +89,12 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     is the likelihood ratio of the output.
     """
     scale, edges, start = _choose_allocation_scores(sigma, steps, selected)
-    plain_low, plain_high = _bound_masses_of_scores(edges)
-    shifted_low, shifted_high = _bound_masses_of_scores(edges - 1 / sigma)
+    plain_low, plain_high = _bound_masses_of_allocation_scores(edges)
+    shifted_low, shifted_high = _bound_masses_of_allocation_scores(edges - 1 / sigma)
     scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
     counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
     (p1, q1), (p2, q2) = counts[direction]
-    first, first_error = _compute_convolution_of_scores([(shifted_low, p1), (plain_low, q1)], start)
+    first, first_error = _compose_allocation_scores([(shifted_low, p1), (plain_low, q1)], start)
     lean = 1.0 if direction == "remove" else -1.0
     log_total, factors = 0.0, []
     for masses, count in ((shifted_high, p2), (plain_high, q2)):
@@ -102,7 +102,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
         total = float(heavy.sum()) * (1 + len(heavy) * U)
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
-    tilted, second_error = _compute_convolution_of_scores(factors, start)
+    tilted, second_error = _compose_allocation_scores(factors, start)
     # The window of residues holds the sum under either data set, except for the tail that the moment bound covers.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
@@ -116,7 +116,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     # The true weight of a sum beyond ``end`` is larger than the weight of its residue, so a moment bounds the mass of
     # such sums. Beyond the other end the true weight is smaller, and the weight of the residue is a bound.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _build_log_moment_of_scores([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_moment_of_allocation_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
     return AllocationScoreSums(
@@ -131,20 +131,20 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     """
     q = selected / steps
 
-    def log_ratio_of_poisson_step(z: _Array) -> _Array:
+    def log_ratio_of_allocation_step(z: _Array) -> _Array:
         return np.logaddexp(math.log1p(-q), math.log(q) + z / sigma - 0.5 / sigma**2)
 
     z = np.linspace(-10.0, 10.0, 2001)
     weights = np.exp(-0.5 * z * z)
     weights /= weights.sum()
-    plain, shifted = log_ratio_of_poisson_step(z), log_ratio_of_poisson_step(z + 1 / sigma)
+    plain, shifted = log_ratio_of_allocation_step(z), log_ratio_of_allocation_step(z + 1 / sigma)
     mean, moved = float(np.dot(weights, plain)), float(np.dot(weights, shifted))
     variance = steps * float(np.dot(weights, (plain - mean) ** 2)) + selected * float(
         np.dot(weights, (shifted - moved) ** 2)
     )
     span = 20 * math.sqrt(variance) + 1.5 * selected * (moved - mean) + 8 * (float(shifted[-1]) - mean) / 4
     scale = span / POINTS
-    lowest, highest = (float(log_ratio_of_poisson_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
+    lowest, highest = (float(log_ratio_of_allocation_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
     stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last has the rest
     middles = scale * (np.arange(start, stop) + 0.5)
@@ -155,7 +155,7 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     return scale, np.maximum.accumulate(edges), start
 
 
-def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
+def _bound_masses_of_allocation_scores(edges: _Array) -> tuple[_Array, _Array]:
     """Returns lower and upper bounds of the masses of N(0, 1) between ``edges`` and outside them."""
     left, right = ndtr(edges), ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
@@ -170,7 +170,7 @@ def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
-def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """Returns the convolution of all factors modulo ``POINTS``, and a bound on the 2-norm of its error.
 
     Each factor is an array of masses and the number of times that it is convolved, once for each step (grid.md section
@@ -200,10 +200,10 @@ def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _build_log_moment_of_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
     """Returns the function that bounds the logarithm of E[e^{s sum}] from above; infinite if it may overflow."""
 
-    def log_moment_of_scores(s: float) -> float:
+    def log_moment_of_allocation_scores(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -212,4 +212,4 @@ def _build_log_moment_of_scores(factors: list[tuple[_Array, int]], scores: _Arra
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return log_moment_of_scores
+    return log_moment_of_allocation_scores

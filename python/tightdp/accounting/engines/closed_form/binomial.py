@@ -47,7 +47,7 @@ class RepeatedResponseCurve(PrivacyCurve):
         return Range(self.low.epsilon(delta).lo, self.high.epsilon(delta).hi)
 
 
-def measure_binomial_deviation(e: float, count: int) -> float:
+def measure_deviation_of_response(e: float, count: int) -> float:
     """Returns the standard deviation of the number of positive losses."""
     return math.sqrt(count * math.exp(-e)) / (1 + math.exp(-e))
 
@@ -62,7 +62,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
-        self.chunk = int(min(max(measure_binomial_deviation(e, count), 64.0), _CHUNK))
+        self.chunk = int(min(max(measure_deviation_of_response(e, count), 64.0), _CHUNK))
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -76,11 +76,11 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         if epsilon >= end:
             return Range(0.0)
         if self.e >= _CERTAIN:
-            top = -expm1(-_round_fraction_outward(end - Fraction(epsilon)))
+            top = -expm1(-_round_binomial_fraction(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
         # ``first`` is the index of the least loss above epsilon.
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
-        spare = _round_fraction_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
+        spare = _round_binomial_fraction((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
             work_charge(_UNITS * terms)  # a cached sum costs the same work
@@ -96,7 +96,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
         # The spread is a guess that has the form of Hoeffding's bound.
-        spread = 2 * measure_binomial_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))
+        spread = 2 * measure_deviation_of_response(self.e, self.k) * math.sqrt(-2 * math.log(delta))
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
@@ -191,7 +191,7 @@ def _compute_n_log_n(n: int) -> Decimal:
     return n * Decimal(n).ln()
 
 
-def _round_fraction_outward(x: Fraction) -> Range:
+def _round_binomial_fraction(x: Fraction) -> Range:
     """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)

@@ -48,7 +48,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
     term = "class"
 
     def __init__(self, eta: float, count: int) -> None:
-        self.losses, self.deltas = find_worst_selections(eta, count)
+        self.losses, self.deltas = find_worst_bounded_range_curve(eta, count)
         self.member = RepeatedResponseCurve(eta / 2, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -78,7 +78,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def find_worst_selections(eta: float, count: int) -> tuple[Array, Array]:
+def find_worst_bounded_range_curve(eta: float, count: int) -> tuple[Array, Array]:
     """Returns the nodes from -count eta to count eta, and upper bounds of the adversary's delta at these losses.
 
     The adversary's delta is convex in e^eps, so chords between nodes bound it from above.

@@ -60,7 +60,7 @@ class GaussianSelections(PrivacyCurve):
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = widen_up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor, self.floor = build_selection_masses(eta, count)
+        self.losses, self.masses, self.factor, self.floor = build_gaussian_selection_masses(eta, count)
         self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -79,14 +79,14 @@ class GaussianSelections(PrivacyCurve):
             return Range(0.0, INF)
         target = math.log(delta)
 
-        def measure_gap_of_selections(epsilon: float) -> float:
+        def measure_gap_of_gaussian_selections(epsilon: float) -> float:
             found = self.delta(epsilon).hi
             wide = math.log(max(found, 1e-300)) - target
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
         low, high = 0.0, INF  # delta is above the target at ``low`` and not above it at ``high``
-        gap_left, gap_right = measure_gap_of_selections(left), measure_gap_of_selections(right)
+        gap_left, gap_right = measure_gap_of_gaussian_selections(left), measure_gap_of_gaussian_selections(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
                 low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
@@ -96,7 +96,7 @@ class GaussianSelections(PrivacyCurve):
             guess = right - gap_right / slope if slope < 0 else INF
             if not low < guess < high:
                 guess = 0.5 * (low + high) if high < INF else 2 * low + 1
-            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap_of_selections(guess)
+            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap_of_gaussian_selections(guess)
         step = CLOSE * max(right, left)
         while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
@@ -104,7 +104,7 @@ class GaussianSelections(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def build_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
     """Returns the nodes, the masses on them, a factor and a floor.
 
     The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are

@@ -92,7 +92,9 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
         low = low / 4 if low > TINY_EPSILON else 0.0
         g_low = measure_gap_of_privacy_curve(low)
     root = _find_root_of_privacy_curve(measure_gap_of_privacy_curve, low, high, g_low, g_high)
-    return Range(bound_curve_root_from_below(curve, delta, root), bound_curve_root_from_above(curve, delta, root))
+    return Range(
+        invert_privacy_curve_from_below(curve, delta, root), invert_privacy_curve_from_above(curve, delta, root)
+    )
 
 
 TINY_EPSILON = 1e-300
@@ -133,7 +135,7 @@ def _find_root_of_privacy_curve(
     return 0.5 * low + 0.5 * high  # half of the sum could overflow
 
 
-def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just above ``root`` where the curve is certified to be at most ``delta``.
 
     Returns infinity if none is found.
@@ -146,7 +148,7 @@ def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) 
     return INF
 
 
-def bound_curve_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_privacy_curve_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``; 0 if none is found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:

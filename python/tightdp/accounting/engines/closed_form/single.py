@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
-from ...pairs.replacement import log_sampled_ratio
+from ...pairs.replacement import log_ratio_of_sampled_pair
 from .gaussian import GaussianCurve
 from .privacy_curve import PrivacyCurve
 
@@ -135,12 +135,12 @@ class SampledRemoveCurve(PrivacyCurve):
         self.q = q
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        return self.q * self.curve.delta(_remove_sampling_from_epsilon(epsilon, self.q))
+        return self.q * self.curve.delta(_epsilon_of_unsampled_curve(epsilon, self.q))
 
     def invert_delta(self, delta: float) -> Range:
         inner = self.curve.epsilon(Range(delta) / self.q)
         return Range(
-            _apply_sampling_to_epsilon(inner.lo, self.q).lo, _apply_sampling_to_epsilon(inner.hi, self.q).hi
+            _epsilon_of_sampled_curve(inner.lo, self.q).lo, _epsilon_of_sampled_curve(inner.hi, self.q).hi
         ).limit_to(0.0, INF)
 
 
@@ -157,22 +157,22 @@ class SampledAddCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         left = (-expm1(epsilon - self.end)).limit_to(0.0, 1.0)
-        return left * self.curve.delta(-_remove_sampling_from_epsilon(-epsilon, self.q))
+        return left * self.curve.delta(-_epsilon_of_unsampled_curve(-epsilon, self.q))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.end.hi
 
 
-def _remove_sampling_from_epsilon(epsilon: float, q: float) -> Range:
+def _epsilon_of_unsampled_curve(epsilon: float, q: float) -> Range:
     """Returns log(1 + (e^eps - 1)/q). It is minus infinity for eps <= log(1 - q)."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
 
 
-def _apply_sampling_to_epsilon(epsilon: float, q: float) -> Range:
+def _epsilon_of_sampled_curve(epsilon: float, q: float) -> Range:
     """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
-    return Range(INF) if epsilon == INF else log_sampled_ratio(Range(epsilon), q)
+    return Range(INF) if epsilon == INF else log_ratio_of_sampled_pair(Range(epsilon), q)
 
 
 _LARGE = 200.0

@@ -11,7 +11,7 @@ from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections
-from .groups import MARGIN, ChainOfLines, KnownLimits, build_group_chain, find_crossing_of_group_chains
+from .groups import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
 from .lines import LinesOfRun
 
@@ -28,14 +28,14 @@ _MOST = 1000
 
 
 def list_points_of_derived_curve(
-    mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits
+    mechanism: Derived, links: Sequence[KnownRun], known: DerivedLimits
 ) -> list[tuple[float, float]]:
     """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.
 
     Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        links = [selections.as_one_link_of_chain(build_repetitions(mechanism), links[0])]
+        links = [selections.as_chain_of_selection(build_repetitions(mechanism), links[0])]
     distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
@@ -49,7 +49,7 @@ def list_points_of_derived_curve(
     return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
-def _find_lowest_group_chains(links: Sequence[LinesOfRun], known: KnownLimits) -> list[ChainOfLines]:
+def _find_lowest_group_chains(links: Sequence[LinesOfRun], known: DerivedLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
     steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)

@@ -50,7 +50,7 @@ class ChainOfLines(NamedTuple):
     """The index of the line that each link uses, among the lowest lines of this link."""
 
 
-class KnownLimits(NamedTuple):
+class DerivedLimits(NamedTuple):
     """The limits of a group that are known without its links.
 
     ``looked_at`` is its inclusion probability, and ``largest`` its largest loss.
@@ -72,11 +72,11 @@ class KnownLimits(NamedTuple):
         return found
 
 
-ANY = KnownLimits(1.0, math.inf)
+ANY = DerivedLimits(1.0, math.inf)
 """No limits."""
 
 
-def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
+def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: DerivedLimits = ANY) -> float:
     """Returns an upper bound of delta(epsilon) of the chain of ``links``.
 
     The links must be in the order in which a probability is carried from one end of the chain to the other.
@@ -93,7 +93,7 @@ def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLim
     )
 
 
-def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
+def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: DerivedLimits = ANY) -> float:
     """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
     return _search_group_chains(
         links,
@@ -111,7 +111,7 @@ def _find_largest_loss_of_group(links: Sequence[KnownRun]) -> float:
 
 def _search_group_chains(
     links: Sequence[KnownRun],
-    known: KnownLimits,
+    known: DerivedLimits,
     flat: Callable[[ChainOfLines], bool],
     answer: Callable[[ChainOfLines, ChainOfLines], float],
     nothing: float,

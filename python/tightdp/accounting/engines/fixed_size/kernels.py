@@ -77,7 +77,7 @@ def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 
-    def compute_slope_of_hull_piece(i: int, j: int) -> float:
+    def compute_slope_of_fixed_size_piece(i: int, j: int) -> float:
         before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
         width = x[j] - start
         bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
@@ -85,7 +85,7 @@ def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
 
     nodes, slopes = [-1], [-np.inf]  # nodes of the hull so far, and the slopes of its pieces that end there
     for j in range(2 * n + 1):
-        while (ahead := compute_slope_of_hull_piece(nodes[-1], j)) < slopes[-1]:
+        while (ahead := compute_slope_of_fixed_size_piece(nodes[-1], j)) < slopes[-1]:
             nodes.pop()
             slopes.pop()
         nodes.append(j)

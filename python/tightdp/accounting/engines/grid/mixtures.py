@@ -51,7 +51,9 @@ def scale_mixture_shifts(weights: Weights, factor: float) -> Weights:
 
 
 @lru_cache(maxsize=64)
-def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
+def list_mixture_draw_probabilities(
+    sample_size: int, dataset_size: int
+) -> tuple[tuple[tuple[float, Range], ...], float]:
     """Returns the distribution of the number of times that one record is drawn.
 
     The second result bounds the probability of the numbers that are left out.

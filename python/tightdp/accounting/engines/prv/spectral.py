@@ -55,7 +55,7 @@ def compose_prv_by_transforms(
         found, additions = _sum_prv_cells(xp, cells, first)
         sums.append(found)
         masses, folds = _wrap_prv_cells(xp, cells, first, n)
-        spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
+        spectrum = _raise_prv_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
     # The relative error of a mass in units of u, the unit roundoff: 4 for its cells, 1 for the division, 3 as in the
@@ -132,18 +132,18 @@ def _wrap_prv_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
 
 
-def _raise_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
+def _raise_prv_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
     """Returns z^count by repeated squaring. Numbers whose products could underflow become zero."""
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _discard_small_spectrum(xp, result * z)
+            result = z if result is None else _discard_small_prv_spectrum(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _discard_small_spectrum(xp, z * z)
+        z = _discard_small_prv_spectrum(xp, z * z)
 
 
-def _discard_small_spectrum(xp: Any, z: Any) -> Any:
+def _discard_small_prv_spectrum(xp: Any, z: Any) -> Any:
     """Returns ``z`` with numbers whose products could underflow set to zero."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

@@ -33,12 +33,12 @@ def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: floa
 
 def convert_moments_to_delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return convert_log_delta_to_delta(
+    return convert_renyi_log_delta(
         minimize_over_renyi_orders(lambda c: log_delta_at_renyi_order(c, log_moment(c), epsilon))[0]
     )
 
 
-def convert_log_delta_to_delta(log_delta: float) -> float:
+def convert_renyi_log_delta(log_delta: float) -> float:
     """Returns delta, at most 1, from an upper bound of its logarithm."""
     return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 

@@ -57,7 +57,7 @@ class Renyi:
         For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
-        rest = conversion.convert_log_delta_to_delta(
+        rest = conversion.convert_renyi_log_delta(
             _minimize_renyi_bound(kept, lambda c, k: conversion.log_delta_at_renyi_order(c, k, epsilon))
         )
         upper = (failure + (1 - failure) * rest).hi

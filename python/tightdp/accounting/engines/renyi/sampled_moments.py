@@ -95,11 +95,11 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
     return Range(
-        max(widen_down(_log_one_plus_exp(exponent - slack), 16 * ULP), 0.0),
-        widen_up(_log_one_plus_exp(exponent + slack), 16 * ULP),
+        max(widen_down(_log_one_plus_sampled_moment(exponent - slack), 16 * ULP), 0.0),
+        widen_up(_log_one_plus_sampled_moment(exponent + slack), 16 * ULP),
     )
 
 
-def _log_one_plus_exp(exponent: float) -> float:
+def _log_one_plus_sampled_moment(exponent: float) -> float:
     """Returns log(1 + e^exponent)."""
     return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)
