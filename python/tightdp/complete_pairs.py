@@ -67,12 +67,12 @@ class LossTable(NamedTuple):
     infinity: float
 
 
-def bound_hidden_mass(losses: Array, masses: Array, error: float) -> tuple[float, float]:
+def bound_hidden_mass_of_loss_table(losses: Array, masses: Array, error: float) -> tuple[float, float]:
     """Returns a lower and an upper bound of 1 minus the sum of Q's masses. Both bounds may be negative.
 
     Each given loss differs from the true one by at most ``error``.
     """
-    found, rounding = _sum_q_masses(losses, masses)
+    found, rounding = _sum_q_masses_of_loss_table(losses, masses)
     with np.errstate(over="ignore"):
         least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
     most = 1 - (found - rounding) * math.exp(-error) * (1 - 4 * _ULP)
@@ -86,19 +86,17 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
     the true one. Both results are the same object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
-    lost, scale = _measure_mass_deficit_of_pair(masses, infinity)
-    found, rounding = _sum_q_masses(losses, masses)
+    lost, scale = _measure_deficit_of_loss_table(masses, infinity)
+    found, rounding = _sum_q_masses_of_loss_table(losses, masses)
     error = max(error, math.log(max(found - rounding, 1.0)))  # Q's sum is <= 1
-    least, most = bound_hidden_mass(losses, masses, error)
+    least, most = bound_hidden_mass_of_loss_table(losses, masses, error)
     if error > SMALL_ERROR:
-        above = _raise_losses_of_table(
-            LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error
-        )
+        above = _raise_loss_table(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
         scaled = LossTable(losses, masses / scale, infinity / scale)
-        return above, _reduce_losses_of_table(
-            scaled, max(bound_hidden_mass(losses, scaled.masses, error)[0], 0.0), error
+        return above, _reduce_loss_table(
+            scaled, max(bound_hidden_mass_of_loss_table(losses, scaled.masses, error)[0], 0.0), error
         )
-    low, high = _bound_stated_hidden_mass(hidden, least, most)
+    low, high = _bound_stated_mass_of_loss_table(hidden, least, most)
     relative = _GIVEN_ERROR + scale - 1
     if lost == 0 and high - low <= _KNOWN_WIDTH * high:
         ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
@@ -109,7 +107,7 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
     return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
 
 
-def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -> tuple[float, float]:
+def _bound_stated_mass_of_loss_table(stated: float | None, least: float, most: float) -> tuple[float, float]:
     """Returns bounds of Q's mass where P has none. The losses imply that it is between ``least`` and ``most``.
 
     A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A
@@ -125,7 +123,7 @@ def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -
     return low, high
 
 
-def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float, float]:
+def _measure_deficit_of_loss_table(masses: Array, infinity: float) -> tuple[float, float]:
     """Returns 1 minus P's total mass, or 0 if that is negative, and a number by which P's masses are to be divided.
 
     The first number is rounded up. The divisor is 1 unless the sum of the masses exceeds 1. A sum that differs from 1
@@ -138,14 +136,14 @@ def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float
     return (math.nextafter(1 - total, 1.0), 1.0) if total < 1 else (0.0, total)
 
 
-def _raise_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
+def _raise_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns the pair with the losses of the table plus ``error``: one of the pairs that the table stands for."""
-    losses, masses = _merge_equal_losses(table.losses + error, table.masses)
+    losses, masses = _merge_equal_losses_of_loss_table(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
 
 
-def _reduce_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
+def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns a pair that is dominated by every pair that the table may stand for.
 
     The losses of these pairs differ from the table's by at most ``error``, and their Q has a mass of at least
@@ -156,7 +154,7 @@ def _reduce_losses_of_table(table: LossTable, hidden: float, error: float) -> Co
         LossTable(table.losses + error, table.masses, 0.0),
     )
     found = build_complete_pair_below(low, high, hidden, error / 4)
-    slack = found.slack + 2 * _ULP * (_bound_digits_of_losses(table.losses) + error)
+    slack = found.slack + 2 * _ULP * (_bound_digits_of_loss_table(table.losses) + error)
     return CompletePair(
         found.losses, found.masses, found.infinity, found.hidden, slack, found.relative, found.relative_ends
     )
@@ -174,7 +172,7 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
     # The first ``left`` losses of b are kept, and the losses of a from index ``right`` on.
-    left, right = _find_crossing_of_tables(low, high, q_a, q_b, hidden)
+    left, right = _find_crossing_of_loss_tables(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
     while True:
@@ -207,7 +205,9 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
         step = min(step + (step >> 3) + 1, 1 << 12) if len(a) > 64 else 1
 
 
-def _find_crossing_of_tables(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
+def _find_crossing_of_loss_tables(
+    low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float
+) -> tuple[int, int]:
     """Finds the last point where the curve of ``high`` is not below that of ``low``.
 
     Returns the number of losses of ``high`` to the left of this point, and the index of the first loss of ``low`` to
@@ -217,21 +217,24 @@ def _find_crossing_of_tables(low: LossTable, high: LossTable, q_a: Array, q_b: A
     right = np.searchsorted(low.losses, nodes, side="right")
     left = np.searchsorted(high.losses, nodes, side="right")
     rest_p = (
-        1 - low.infinity - _sum_upper_masses_of_pair(low.masses)[right] - _sum_lower_masses_of_pair(high.masses)[left]
+        1
+        - low.infinity
+        - _sum_upper_masses_of_loss_table(low.masses)[right]
+        - _sum_lower_masses_of_loss_table(high.masses)[left]
     )
-    rest_q = 1 - hidden - _sum_upper_masses_of_pair(q_a)[right] - _sum_lower_masses_of_pair(q_b)[left]
+    rest_q = 1 - hidden - _sum_upper_masses_of_loss_table(q_a)[right] - _sum_lower_masses_of_loss_table(q_b)[left]
     with np.errstate(over="ignore"):
         ahead = np.flatnonzero(rest_p - np.exp(np.minimum(nodes, 700.0)) * rest_q >= 0)
     return (int(left[ahead[-1]]), int(right[ahead[-1]])) if len(ahead) else (0, 0)
 
 
-def _sum_upper_masses_of_pair(values: Array) -> Array:
+def _sum_upper_masses_of_loss_table(values: Array) -> Array:
     """Returns, for each index, the sum of the values from this index on."""
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
-def _sum_lower_masses_of_pair(values: Array) -> Array:
+def _sum_lower_masses_of_loss_table(values: Array) -> Array:
     """Returns, for each index, the sum of the values before it."""
     found: Array = np.append(0.0, np.cumsum(values))
     return found
@@ -253,11 +256,11 @@ def _join_loss_tables(
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
     masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
-    slack = unsure + 8 * _ULP * _bound_digits_of_losses(losses)
-    return CompletePair(*_merge_equal_losses(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
+    slack = unsure + 8 * _ULP * _bound_digits_of_loss_table(losses)
+    return CompletePair(*_merge_equal_losses_of_loss_table(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
 
 
-def _merge_equal_losses(losses: Array, masses: Array) -> tuple[Array, Array]:
+def _merge_equal_losses_of_loss_table(losses: Array, masses: Array) -> tuple[Array, Array]:
     """Returns ascending losses without repetitions. The masses of equal losses are added up."""
     first = np.append(True, np.diff(losses) > 0)[: len(losses)]
     if first.all():
@@ -265,7 +268,7 @@ def _merge_equal_losses(losses: Array, masses: Array) -> tuple[Array, Array]:
     return losses[first], np.add.reduceat(masses, np.flatnonzero(first))
 
 
-def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
+def _sum_q_masses_of_loss_table(losses: Array, masses: Array) -> tuple[float, float]:
     """Returns the sum of Q's masses at the losses, and a bound on its error.
 
     The error comes from the roundings of the logarithms, the exponentials and the sum.
@@ -277,6 +280,6 @@ def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
         return float(terms.sum()), 2 * _ULP * float(terms @ digits)
 
 
-def _bound_digits_of_losses(losses: Array) -> float:
+def _bound_digits_of_loss_table(losses: Array) -> float:
     """Returns 1 plus the largest absolute loss, to which the rounding error of a loss is proportional."""
     return 1 + float(np.abs(losses).max(initial=0.0))

@@ -19,7 +19,7 @@ FEW_PARTS = 8
 mechanisms in the order of ``Composition.latest_last``."""
 
 
-class Questions(Protocol):
+class CompositionQuestions(Protocol):
     """The quantities that can be asked of one composition, for one neighbouring relation and one engine.
 
     The class ``Question`` in ``accounting/questions/question.py`` computes them.
@@ -34,7 +34,7 @@ class Questions(Protocol):
     def bayes_risk(self, prior: ArrayLike) -> Curve: ...
 
 
-class CertifiedBound(Protocol):
+class CompositionCertificate(Protocol):
     """A bound that a checker can prove. ``certificates.py`` defines the class that has this interface."""
 
     @property
@@ -55,14 +55,14 @@ class Composable:
     """
 
     __slots__ = ()
-    _open_question: ClassVar[Callable[..., Questions]]
-    """Function that returns the ``Questions`` about a composition, with checked options. ``__init__.py`` sets this
-    attribute, so that this module does not import the engines."""
+    _open_question: ClassVar[Callable[..., CompositionQuestions]]
+    """Function that returns the ``CompositionQuestions`` about a composition, with checked options. This attribute is
+    set in ``__init__.py``, so that this module does not import the engines."""
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
     """Function that returns the composition for groups of records. ``__init__.py`` sets it."""
     _draw_curves: ClassVar[Callable[..., Figure]]
     """Function that draws the curves, ``plots.privacy``. ``__init__.py`` sets it."""
-    _certify: ClassVar[Callable[..., CertifiedBound]]
+    _certify: ClassVar[Callable[..., CompositionCertificate]]
     """Function that returns the certificate of a bound. ``__init__.py`` sets it."""
 
     def _to_composition(self) -> Composition:
@@ -88,8 +88,8 @@ class Composable:
 
     __rmul__ = __mul__
 
-    def _to_question(self, options: Options) -> Questions:
-        """Returns the ``Questions`` about this composition, with checked options."""
+    def _to_question(self, options: Options) -> CompositionQuestions:
+        """Returns the ``CompositionQuestions`` about this composition, with checked options."""
         return Composable._open_question(self._to_composition(), **options)
 
     @accept_question_options
@@ -214,7 +214,7 @@ class Composable:
     @accept_question_options
     def certificate(
         self, *, epsilon: float | None = None, delta: float | None = None, **options: Unpack[Options]
-    ) -> CertifiedBound:
+    ) -> CompositionCertificate:
         """Returns bounds on epsilon at ``delta``, or on delta at ``epsilon``, as a certificate.
 
         ``tightdp.verify`` can prove both ends again, with code that shares nothing with the engines

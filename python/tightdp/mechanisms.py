@@ -31,7 +31,7 @@ def _set_mechanism_fields(mechanism: Mechanism, /, **checked: object) -> None:
         object.__setattr__(mechanism, name, value)
 
 
-def _divide_noise_scale(scale: float, sensitivity: float) -> float:
+def _divide_scale_of_mechanism(scale: float, sensitivity: float) -> float:
     """Returns ``scale / sensitivity``, rounded down to a double, so that the account never assumes too much noise."""
     scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
     ratio = scale / sensitivity
@@ -76,7 +76,7 @@ class Gaussian(Mechanism):
         >>> dp.Gaussian.from_scale(scale=50.0, sensitivity=25.0)
         Gaussian(noise_multiplier=2.0)
         """
-        return cls(_divide_noise_scale(scale, sensitivity))
+        return cls(_divide_scale_of_mechanism(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Laplace(Mechanism):
         >>> dp.Laplace.from_scale(scale=50.0, sensitivity=25.0)
         Laplace(noise_multiplier=2.0)
         """
-        return cls(_divide_noise_scale(scale, sensitivity))
+        return cls(_divide_scale_of_mechanism(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

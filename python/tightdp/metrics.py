@@ -223,7 +223,7 @@ def confusion_matrix(
 
 def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels and the predictions. Each cell keeps its type, so no record changes other records' cells."""
-    true, predicted = (_read_labels_to_score(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
+    true, predicted = (_read_labels_of_metric(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
     if len(true) != len(predicted):
@@ -231,7 +231,7 @@ def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any]
     return true, predicted
 
 
-def _read_labels_to_score(name: str, given: Any) -> NDArray[Any]:
+def _read_labels_of_metric(name: str, given: Any) -> NDArray[Any]:
     try:
         found = as_column_of_cells(given)
     except TypeError:

@@ -19,7 +19,7 @@ from ...composition import FEW_PARTS, Parts, sort_composition_parts
 from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
-from ...selections_and_groups import Derived, Group
+from ...selections_and_groups import Group, SelectionOrGroup
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve
@@ -91,7 +91,7 @@ def ask_engines_for_delta(
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
-    if not has_kind_of_mechanism(question.parts, Derived):
+    if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
         return _ask_engines_with_known_points(engine, question)
@@ -176,7 +176,9 @@ def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.D
     return derived.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
-def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
+def _ask_engines_about_links(
+    mechanism: SelectionOrGroup, direction: Direction, request: Request
+) -> list[derived.KnownRun]:
     """Returns the known curves of the run that is repeated, or of each link of a group.
 
     A group of n records joins two data sets by a chain of n links, each of which changes one record.
@@ -208,8 +210,8 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
 def _list_compositions_for_engines(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_kind_of_mechanism(parts, Derived) and _get_single_derived_for_engines(parts) is None:
-        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
+    if has_kind_of_mechanism(parts, SelectionOrGroup) and _get_single_derived_for_engines(parts) is None:
+        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
         losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
 
@@ -220,8 +222,8 @@ again."""
 
 
 def _ask_engines_for_dominating_losses(
-    mechanisms: tuple[Derived, ...], direction: Direction, request: Request
-) -> dict[Derived, PrivacyLoss]:
+    mechanisms: tuple[SelectionOrGroup, ...], direction: Direction, request: Request
+) -> dict[SelectionOrGroup, PrivacyLoss]:
     """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
     with share_work_of_question() as shared:
         depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
@@ -242,7 +244,7 @@ def _ask_engines_for_dominating_losses(
 
 
 def _ask_engines_for_points(
-    mechanism: Derived, direction: Direction, request: Request, units: int
+    mechanism: SelectionOrGroup, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
@@ -331,10 +333,10 @@ def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     )
 
 
-def _get_single_derived_for_engines(parts: Parts) -> Derived | None:
+def _get_single_derived_for_engines(parts: Parts) -> SelectionOrGroup | None:
     """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
-    return mechanism if isinstance(mechanism, Derived) else None
+    return mechanism if isinstance(mechanism, SelectionOrGroup) else None
 
 
 def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:

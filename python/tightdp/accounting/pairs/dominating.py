@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Parts, sort_composition_parts
-from ...selections_and_groups import Derived, Group
+from ...selections_and_groups import Group, SelectionOrGroup
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
 from .kinds import has_kind_of_mechanism
@@ -28,7 +28,7 @@ dominates the discrete Gaussian is used instead."""
 
 
 def list_dominating_compositions(
-    parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
+    parts: Parts, of_derived: Callable[[SelectionOrGroup], m.Mechanism] | None = None
 ) -> tuple[Parts, ...]:
     """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
@@ -36,13 +36,13 @@ def list_dominating_compositions(
     a repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class
     of all mechanisms with no larger loss (derived.md section 3).
     """
-    if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
+    if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, SelectionOrGroup):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:
         others = _find_dominating_parts(mechanism)
-        if others is None and isinstance(mechanism, Derived):
+        if others is None and isinstance(mechanism, SelectionOrGroup):
             others = (of_derived(mechanism),) if of_derived else _find_class_dominating_derived(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
@@ -50,7 +50,7 @@ def list_dominating_compositions(
     return (sort_composition_parts(tuple(found.items())),) if gained else ()
 
 
-def _find_class_dominating_derived(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
+def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
     """Returns the class of all mechanisms with no larger loss than ``mechanism``; None if its losses are unbounded."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None

@@ -10,7 +10,7 @@ from ... import mechanisms as m
 from ...composition import FEW_PARTS, Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
-from ...selections_and_groups import POISSON, Derived, Group, RepeatAndSelect
+from ...selections_and_groups import POISSON, Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement
@@ -138,7 +138,7 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             )  # log1p(x) <= log x + 1/x
         case m.PoissonSampled(inner, q):
             return _bound_largest_loss_of_sample(_bound_largest_loss_of_mechanism(inner), Range(q))
-        case Derived():
+        case SelectionOrGroup():
             return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_largest_loss_when_replaced(inner)
@@ -168,12 +168,12 @@ def _bound_largest_loss_when_replaced(mechanism: m.Mechanism) -> Range:
             return _bound_largest_loss_of_sample(_bound_largest_loss_when_replaced(inner), Range(size) / total)
         case m.RandomizedResponse() | PrivacyLoss():
             return _bound_largest_loss_of_mechanism(mechanism)
-        case Derived():
+        case SelectionOrGroup():
             return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_when_replaced)
     return 2 * _bound_largest_loss_of_mechanism(mechanism)
 
 
-def _bound_largest_loss_of_derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
+def _bound_largest_loss_of_derived(mechanism: SelectionOrGroup, of: Callable[[m.Mechanism], Range]) -> Range:
     """Returns a range of the largest loss of a group or a selection. ``of`` bounds the loss of each inner mechanism.
 
     A group of n records is a chain of n neighbours, whose losses add up. A selection adds its gain to the loss of a run

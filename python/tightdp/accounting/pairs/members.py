@@ -17,7 +17,7 @@ from ... import mechanisms as m
 from ..._support._check import MAX_COUNT
 from ...composition import Parts
 from ...options import ADDED, EVERY
-from ...selections_and_groups import Derived, Group, RepeatAndSelect
+from ...selections_and_groups import Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_mechanism_below_group
 from .kinds import has_kind_of_mechanism
@@ -91,10 +91,10 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
         return False
     if isinstance(mechanism, Replaced):
         return isinstance(mechanism.mechanism, m.FixedSizeSampled)
-    return not isinstance(mechanism, (Derived, m.RandomAllocation, m.TruncatedPoissonSampled, Zeroed))
+    return not isinstance(mechanism, (SelectionOrGroup, m.RandomAllocation, m.TruncatedPoissonSampled, Zeroed))
 
 
-_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
+_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, SelectionOrGroup
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
@@ -203,7 +203,7 @@ def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
 def select_revealing_parts(parts: Parts) -> Parts:
     """Returns the parts that reveal something."""
     if not has_kind_of_mechanism(
-        parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived
+        parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, SelectionOrGroup
     ):
         return parts
     return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
@@ -224,7 +224,7 @@ def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
             return p == 1
         case Replaced(inner) | Zeroed(inner):
             return has_no_privacy_loss(inner)
-        case Derived():
+        case SelectionOrGroup():
             return all(has_no_privacy_loss(one) for one, _ in mechanism.parts)
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
             return has_no_privacy_loss(inner)

@@ -16,7 +16,7 @@ from ..._support import _check
 from ...composition import Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
-from ...selections_and_groups import Derived
+from ...selections_and_groups import SelectionOrGroup
 from .kinds import cache_fact_of_parts, has_kind_of_mechanism
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
@@ -80,7 +80,7 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
             return Replaced(mechanism)
         case PrivacyLoss():  # under "replace", both (P, Q) and (Q, P) are pairs of neighbours
             return mechanism if mechanism.mirrored else Replaced(mechanism)
-        case Derived():
+        case SelectionOrGroup():
             return translate_derived_to_parts(mechanism, translate_parts_to_replacement(mechanism.parts))
     raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
 
@@ -96,13 +96,13 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
 
 def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
     """Returns the mechanism whose pairs are those of ``mechanism`` under "replace_special"."""
-    if isinstance(mechanism, Derived):
+    if isinstance(mechanism, SelectionOrGroup):
         return translate_derived_to_parts(mechanism, translate_parts_to_zeroing(mechanism.parts))
     kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
     return Zeroed(mechanism) if isinstance(mechanism, kinds) else mechanism
 
 
-def translate_derived_to_parts(mechanism: Derived, parts: Parts) -> Derived:
+def translate_derived_to_parts(mechanism: SelectionOrGroup, parts: Parts) -> SelectionOrGroup:
     """Returns the same group or selection, with ``parts`` as its inner run."""
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
@@ -120,7 +120,7 @@ def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanis
     """Returns the same mechanism on data sets with ``gone`` fewer records."""
     if mechanism.any_size:
         return mechanism
-    if isinstance(mechanism, Derived):
+    if isinstance(mechanism, SelectionOrGroup):
         return translate_derived_to_parts(
             mechanism, translate_parts_to_fewer_records(mechanism.parts, gone * getattr(mechanism, "size", 1))
         )

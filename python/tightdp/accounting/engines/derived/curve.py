@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....selections_and_groups import Derived, RepeatAndSelect
+from ....selections_and_groups import RepeatAndSelect, SelectionOrGroup
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections
@@ -28,7 +28,7 @@ _MOST = 1000
 
 
 def list_points_of_derived_curve(
-    mechanism: Derived, links: Sequence[KnownRun], known: DerivedLimits
+    mechanism: SelectionOrGroup, links: Sequence[KnownRun], known: DerivedLimits
 ) -> list[tuple[float, float]]:
     """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.
 

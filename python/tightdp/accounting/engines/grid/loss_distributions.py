@@ -25,7 +25,7 @@ from ...._core import (
 )
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
-from ....selections_and_groups import Derived
+from ....selections_and_groups import SelectionOrGroup
 from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRangeMember
 from ...pairs.neighbors import translate_to_replacement
@@ -66,7 +66,7 @@ def explain_missing_grid_distribution(mechanism: m.Mechanism, direction: Directi
             return _explain_missing_grid_sample(inner)
         case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
             return _explain_missing_grid_sample(mechanism)
-        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
+        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | SelectionOrGroup():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * GRID_KEPT_DEVIATIONS * sigma > GRID_MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"

@@ -14,7 +14,7 @@ import numpy as np
 from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
-from ....selections_and_groups import Derived
+from ....selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps_mechanism
 from ...pairs.neighbors import translate_to_replacement
@@ -90,7 +90,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
-        case Derived():
+        case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
             return (selected * Range(bound_renyi_moment(inner, c))).hi
