@@ -111,12 +111,14 @@ class GaussianFilterCosts(FilterCostFamily):
     def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianFilterCosts:
         """Returns the family with the cap that leaves room for all releases of ``others`` (filters.md section 5)."""
 
-        def compose_with_others(mu_squared: float) -> Composition:
+        def compose_filter_with_others(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
 
         if others.delta(epsilon).upper > delta:
             raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
-        return cls(calibrate(compose_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
+        return cls(
+            calibrate(compose_filter_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15)
+        )
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:

@@ -13,7 +13,7 @@ from ...pairs.repetitions import build_repetitions
 from . import selections
 from .groups import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
-from .lines import LinesOfRun
+from .lines import LinesOfInnerRun
 
 _LOOSE = 1e-3
 """Largest relative distance of the lines from a curve, and of the chords between corners from the lines."""
@@ -36,7 +36,7 @@ def list_points_of_derived_curve(
     """
     if isinstance(mechanism, RepeatAndSelect):
         links = [selections.as_chain_of_selection(build_repetitions(mechanism), links[0])]
-    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
+    distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
         found = _find_lowest_group_chains(chain, known)
@@ -49,7 +49,7 @@ def list_points_of_derived_curve(
     return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
-def _find_lowest_group_chains(links: Sequence[LinesOfRun], known: DerivedLimits) -> list[ChainOfLines]:
+def _find_lowest_group_chains(links: Sequence[LinesOfInnerRun], known: DerivedLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
     steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)

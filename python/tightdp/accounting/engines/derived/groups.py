@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ...numerics.outward import Range
 from ...numerics.work import try_to_spend_work
 from .inner_run import KnownRun
-from .lines import MOST, LinesOfRun
+from .lines import MOST, LinesOfInnerRun
 
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
@@ -81,7 +81,7 @@ def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: DerivedL
 
     The links must be in the order in which a probability is carried from one end of the chain to the other.
     """
-    if min(known.largest, _find_largest_loss_of_group(links)) <= epsilon < math.inf:
+    if min(known.largest, _find_largest_loss_of_group_chain(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
     return _search_group_chains(
@@ -100,11 +100,11 @@ def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: DerivedL
         known,
         lambda chain: chain.height > delta,
         lambda steep, flat: _solve_group_epsilon(steep, flat, delta),
-        nothing=min(known.largest, _find_largest_loss_of_group(links)),
+        nothing=min(known.largest, _find_largest_loss_of_group_chain(links)),
     )
 
 
-def _find_largest_loss_of_group(links: Sequence[KnownRun]) -> float:
+def _find_largest_loss_of_group_chain(links: Sequence[KnownRun]) -> float:
     """Returns the loss of the chain in which every link has delta 0."""
     return sum((Range(run.largest) for run in links), Range(0.0)).hi  # fsum raises an error where this is infinite
 
@@ -121,7 +121,7 @@ def _search_group_chains(
     Each round asks for the ``answer`` of the two chains, and adds lines next to those that the chains use. The search
     ends when no further line could be lower.
     """
-    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
+    distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while try_to_spend_work(_UNITS * len(links)):
@@ -135,7 +135,7 @@ def _search_group_chains(
 
 
 def _bracket_group_by_chains(
-    links: Sequence[LinesOfRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
+    links: Sequence[LinesOfInnerRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
 ) -> tuple[ChainOfLines, ChainOfLines]:
     """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
 
@@ -169,7 +169,7 @@ def find_crossing_of_group_chains(steep: ChainOfLines, gentle: ChainOfLines) -> 
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def build_group_chain(links: Sequence[LinesOfRun], known: Sequence[Line], p: float) -> ChainOfLines:
+def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p: float) -> ChainOfLines:
     """Returns the lowest chain at ``p``, or one of the ``known`` lines if that is lower there.
 
     Each link uses the line that is lowest at the image of ``p`` under the lines of the links before.

@@ -27,7 +27,7 @@ _NARROWEST = 2.0**-24
 """Relative width at which an interval is not halved in any case."""
 
 
-class LinesOfRun:
+class LinesOfInnerRun:
     """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
     The steepest line is the first one. The last line is the constant 1, which bounds every probability.
@@ -98,15 +98,15 @@ class LinesOfRun:
                 continue  # the slope equals that of the line before, up to rounding
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _intersect_lines_of_run(kept[-1], line) <= _intersect_lines_of_run(
+            while len(kept) > 1 and _intersect_lines_of_inner_run(kept[-1], line) <= _intersect_lines_of_inner_run(
                 kept[-2], kept[-1]
             ):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_intersect_lines_of_run(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_lines_of_inner_run(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _intersect_lines_of_run(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_lines_of_inner_run(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
     """Returns the p at which two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

@@ -143,7 +143,7 @@ class ParticipationMixture:
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        at = np.where(mu > _SERVED[1], _move_epsilon_to_largest_mu(at, mu, _MARGIN), at)
+        at = np.where(mu > _SERVED[1], _move_epsilon_of_participations(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
@@ -157,7 +157,7 @@ class ParticipationMixture:
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
             away = np.maximum(
-                _move_epsilon_to_largest_mu(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
+                _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
             )
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
@@ -208,7 +208,7 @@ class ParticipationMixture:
             end = begin
 
 
-def _move_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+def _move_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
     """Returns the epsilon that has the same a = epsilon/mu - mu/2 at the largest mu served as ``epsilon`` has at
     ``mu``.
 
