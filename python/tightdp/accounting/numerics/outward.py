@@ -22,7 +22,7 @@ Number = Union["Range", float]
 
 
 def widen_down(x: float, relative: float = 0.0) -> float:
-    """Returns a float below every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding.
+    """Returns a float below every real whose distance from ``x`` is at most ``relative * abs(x)`` plus one rounding.
 
     If ``relative`` is positive, 4 times the smallest double is subtracted as well, in case of underflow.
     """
@@ -32,7 +32,7 @@ def widen_down(x: float, relative: float = 0.0) -> float:
 
 
 def widen_up(x: float, relative: float = 0.0) -> float:
-    """Returns a float above every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding."""
+    """Returns a float above every real whose distance from ``x`` is at most ``relative * abs(x)`` plus one rounding."""
     return -widen_down(-x, relative)
 
 

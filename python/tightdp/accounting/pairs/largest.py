@@ -48,8 +48,8 @@ def attained_largest_loss(parts: Parts) -> float:
 
 
 _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
-"""Mechanisms that have an output with the largest loss, and classes that have such a member, for adding or removing a
-record."""
+"""Mechanisms of which some output has the largest loss of adding or removing a record, and classes with such a
+mechanism."""
 
 
 def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
@@ -72,7 +72,8 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
     A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability is
-    rounded up at the sixtieth digit, because it may be equal to ``delta``. Returns infinity if it exceeds ``delta``.
+    rounded up at the sixtieth digit, because it may be equal to ``delta``. Returns infinity if this probability exceeds
+    ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
@@ -117,7 +118,8 @@ def bound_largest_loss_of_adding(parts: Parts) -> float:
 
 
 def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
-    """Returns a range of the largest loss of adding or removing a record. It is exactly 0 if nothing is revealed."""
+    """Returns a range of the largest loss of adding or removing a record. The range is exactly 0 if nothing is
+    revealed."""
     match mechanism:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
@@ -150,7 +152,7 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
 def _bound_largest_loss_when_added(mechanism: m.Mechanism) -> Range:
     """Returns a range of the largest loss of adding a record.
 
-    For a Poisson sample with sampling probability q, it is at most -log(1 - q).
+    For a Poisson sample with sampling probability q, this loss is at most -log(1 - q).
     """
     loss = _bound_largest_loss_of_mechanism(mechanism)
     if isinstance(mechanism, m.PoissonSampled):
@@ -161,7 +163,7 @@ def _bound_largest_loss_when_added(mechanism: m.Mechanism) -> Range:
 def _bound_largest_loss_when_replaced(mechanism: m.Mechanism) -> Range:
     """Returns a range of the largest loss of replacing a record.
 
-    It is at most the sum of the losses of removing a record and of adding another one.
+    This loss is at most the sum of the losses of removing a record and of adding another one.
     """
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
@@ -176,8 +178,8 @@ def _bound_largest_loss_when_replaced(mechanism: m.Mechanism) -> Range:
 def _bound_largest_loss_of_derived(mechanism: SelectionOrGroup, of: Callable[[m.Mechanism], Range]) -> Range:
     """Returns a range of the largest loss of a group or a selection. ``of`` bounds the loss of each inner mechanism.
 
-    A group of n records is a chain of n neighbours, whose losses add up. A selection adds its gain to the loss of a run
-    (docs/theory/derived.md).
+    A group of n records is a chain of n neighbours, whose losses add up. The loss of a selection is at most the loss of
+    one run plus a gain, which is bounded here (docs/theory/derived.md section 1).
     """
     loss = Range(0.0)
     for one, count in mechanism.parts:

@@ -1,9 +1,9 @@
 """Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
 that reveal nothing.
 
-The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains it at every epsilon.
-``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
-member of the class. The lower bounds of the composition are computed from members of the class.
+The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains this envelope at
+every epsilon. ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds
+hold for every member of the class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class BinaryRangeMember(m.Mechanism):
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of the class that ``parts`` stand for, as compositions.
 
-    The lower bound of the class is the largest one of the members. If every mechanism attains its pair, ``parts`` is
-    the only member.
+    The largest of the members' lower bounds is the lower bound of the class. If every mechanism attains its pair,
+    ``parts`` is the only member.
     """
     if not has_kind_of_mechanism(parts, *_LOOSE):
         return (parts,)
@@ -64,7 +64,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of a composition. Member i is composed of member i of each mechanism.
 
-    A mechanism with fewer members than others begins again with its first one.
+    A mechanism with fewer members than another mechanism begins again with its first member.
     """
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
@@ -80,10 +80,10 @@ tenth of the lower bound is lost."""
 
 
 def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
-    """Tells whether the envelope of a single step is the supremum of its class.
+    """Tells whether the envelope of a single step is the supremum of the curves of its class.
 
-    This is also true of a sampled step, because each point of its curve depends on one point of the unsampled curve. It
-    is not true of an allocation, which composes the step.
+    The answer is yes for a sampled step too, because each point of its curve depends on one point of the unsampled
+    curve. The answer is no for an allocation, which composes the step.
     """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True
@@ -178,7 +178,8 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
 
 
 def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
-    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 all others."""
+    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 replaces all
+    other shifts."""
     multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
     reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
     at_least = share if index == 0 else (reached * _SCALED * share).lo
@@ -194,7 +195,8 @@ _LARGEST_NOISE = 1e300
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
-    """Returns a Gaussian with ``rho``, if its noise multiplier is finite, and ``xi``-DP if xi > 0."""
+    """Returns the Gaussian with this ``rho``, if its noise multiplier is finite, and the class of ``xi``-DP mechanisms
+    if ``xi`` > 0."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian

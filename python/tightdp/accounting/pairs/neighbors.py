@@ -150,15 +150,15 @@ def _translate_tree_aggregations(parts: Parts) -> Parts:
 
 
 def _divide_noise_for_replacement(sigma: float) -> float:
-    """Returns sigma / 2, at least the smallest positive double. It is exact unless it underflows.
+    """Returns sigma / 2, at least the smallest positive double. The quotient is exact unless it underflows.
 
-    If it underflows, every answer is infinite.
+    With so little noise every epsilon is infinite.
     """
     return max(sigma / 2, math.ulp(0.0))
 
 
 def _multiply_parameter_for_replacement(x: float) -> float:
-    """Returns twice ``x``. Raises ValueError if it is infinite."""
+    """Returns twice ``x``. Raises ValueError if the product is infinite."""
     return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 

@@ -16,14 +16,14 @@ from ..numerics.outward import widen_up
 from .hull import Point, build_lower_hull_of_curve, compute_slope_of_hull
 
 MOST_NODES = 2000
-"""Largest number of nodes of the dominating curve. Each exact slope between two of them takes some ten microseconds."""
+"""Largest number of nodes of the dominating curve. Each exact slope between two nodes takes some ten microseconds."""
 _FARTHEST = 300.0
 _FAINTEST = 1e-150
 """Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
 mass and e^loss are normal doubles."""
 _APART = 1e-5
-"""Smallest distance in epsilon of two points that are kept, divided by delta. Slopes between such points have errors of
-at most 1e-10, a tenth of the error that a sum of masses may have."""
+"""Smallest distance in epsilon, divided by delta, between two points that are kept. Slopes between such points have
+errors of at most 1e-10, a tenth of the error that a sum of masses may have."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class _CurveOfOrder:
 def _build_pair_of_both_orders(at: _Array, values: _Array, slack: float) -> CompletePair:
     """Returns the symmetric pair whose curve at epsilon >= 0 is the lower hull of the points.
 
-    Its negative losses are the mirror images of its positive ones, and loss 0 has the rest of the mass.
+    The negative losses of the pair are the mirror images of its positive losses, and loss 0 has the rest of the mass.
     """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = build_lower_hull_of_curve(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)

@@ -34,7 +34,7 @@ class Repetitions:
     poisson: bool
     eta: float
     odds: Range
-    """log(1/gamma) of a truncated negative binomial number."""
+    """The number log(1/gamma), for the truncated negative binomial distribution."""
 
     def bound_gain(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
@@ -63,7 +63,7 @@ class Repetitions:
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def repeated_probability(self, share: float) -> Range:
-        """Returns the probability that the selected output is in the set of the best outputs.
+        """Returns the probability that the selected output is in a set of the best outputs.
 
         The output of one run is in this set with probability ``share``.
         """
@@ -72,7 +72,7 @@ class Repetitions:
         return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
 
     def differentiate_repeated_probability(self, share: float) -> Range:
-        """Returns the derivative of ``repeated_probability``. It decreases with ``share``."""
+        """Returns the derivative of ``repeated_probability``, which decreases with ``share``."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
@@ -98,7 +98,8 @@ def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
 
 
 def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
-    """Returns l = log(1/gamma), at which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. The mean grows with l."""
+    """Returns l = log(1/gamma), the number at which the mean eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. It grows with
+    l."""
     if mean == 1:
         return Range(0.0)
     if eta == 1:

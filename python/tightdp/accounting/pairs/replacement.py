@@ -1,8 +1,8 @@
 """Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
 
-``neighbors.translate_to_replacement`` builds these pairs, and users never do. An engine treats them like pairs of
-adding or removing a record. All other parts of such a composition are translated to "replace" too. The pairs are
-symmetric, and the two data sets have the same number of records.
+``neighbors.py`` builds these pairs, and users never do. An engine treats these pairs like pairs of adding or removing a
+record. All other parts of such a composition are translated to "replace" too. The two data sets have the same number of
+records. The pairs are symmetric, except for ``Zeroed``.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class ReplacedLosses(NamedTuple):
 def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, ReplacedLosses]:
     """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
-    These two are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller and
-    a slightly larger delta are used, because the class grows with delta.
+    The two pairs are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller
+    and a slightly larger delta are used, because the class grows with delta.
     """
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
@@ -97,8 +97,9 @@ def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, Replac
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
-"""If the gap is closer to 0 than ``_NEAR`` times delta, the formula is in doubt. Changing delta by the relative amount
-``_FAR`` removes the doubt, because the slope of the gap in delta is at most -1."""
+"""If ``gap`` in ``bracket_replaced_losses`` is closer to 0 than ``_NEAR`` times delta, it is in doubt which formula
+holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta is at
+most -1."""
 _TINY = 1e-300
 
 
@@ -128,7 +129,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
-    # P has E up to s, then 1/E up to delta or, if that comes first, to 1 - delta; Q still has nothing.
+    # P has density E over R up to s. Then P has 1/E up to delta, or up to 1 - delta if this is smaller. Q has no mass
+    # there.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)
@@ -147,7 +149,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
 def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
-    P differs from R on a mass of delta, and Q on another mass of delta, as far as the two fit into a mass of 1.
+    R is the distribution without either of the two records. P differs from R on a mass of delta, and Q differs from R
+    on another mass of delta, as far as the two masses fit into a mass of 1.
     """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d

@@ -17,7 +17,7 @@ class PairOfAtoms(NamedTuple):
 
 
 def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
-    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that its members attain.
+    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that members attain.
 
     The record is in the sample with probability ``q``, which is above 0 and below 1. Returns None if delta is so large
     that other formulas hold, or if e^-epsilon underflows.
@@ -29,8 +29,9 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
         return None
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
-    # Layers as (mass under R, density of the pair's first distribution over R, density of its second one over R). In
-    # ``opposite`` the other records contribute the opposite of the record, and in ``same`` they contribute the same.
+    # Each layer is (mass under R, density over R of the pair's first distribution, density over R of its second
+    # distribution). In ``opposite`` the other records contribute the opposite of the record, and in ``same`` the other
+    # records contribute the same as the record.
     opposite = [
         (d, q / t, q),
         (s - d, bright, faint),
