@@ -90,7 +90,8 @@ def ask_engines_for_delta(
 
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
+    """Returns the answer to a question. Results about the inner runs of repeated runs and groups are kept until it is
+    found."""
     if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
@@ -98,10 +99,10 @@ def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Boun
 
 
 def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. An answer of "auto" is narrowed by what is known of the curve.
+    """Returns the answer to a question. An answer of "auto" is narrowed by other points of the curve.
 
-    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, it becomes
-    the smallest double.
+    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, this end
+    becomes the smallest double.
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
@@ -188,8 +189,8 @@ def _ask_engines_about_links(
     if mechanism.any_size:  # every link has the same pair
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
     # Each link has one record fewer than the link before. A probability is carried from one end of the chain to the
-    # other, and the links must be in this order. It begins with the smallest data set for removals and with the largest
-    # one for additions.
+    # other, and the links must be in this order. The first link has the smallest data set for removals, and the largest
+    # data set for additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
@@ -224,7 +225,8 @@ again."""
 def _ask_engines_for_dominating_losses(
     mechanisms: tuple[SelectionOrGroup, ...], direction: Direction, request: Request
 ) -> dict[SelectionOrGroup, PrivacyLoss]:
-    """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
+    """Returns, for each repeated run and each group of a composition, a privacy loss whose pair dominates that
+    mechanism."""
     with share_work_of_question() as shared:
         depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
         side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
@@ -374,7 +376,7 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
 
 
 def _raise_engine_bound_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
-    """Returns the bound of a class, with its lower end replaced by ``lower``, that of a member."""
+    """Returns the bound of a class, with its lower end replaced by ``lower``, the lower end of a member."""
     if not lower <= bound.upper:
         raise ContradictionError(
             f"{_describe_engine_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
@@ -389,10 +391,11 @@ def _describe_engine_question(question: _EngineQuestion) -> str:
 
 
 def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
-    """Returns the intersection of the engines' answers. It ends when the interval is narrow, or after the last engine.
+    """Returns the intersection of the engines' answers. Engines are asked until the interval is narrow, or all are
+    asked.
 
-    With ``loose``, lower ends are left out, either because the parts stand for a class and only their pair has these
-    lower ends, or because only the upper end counts.
+    With ``loose``, lower ends are left out. Either the parts stand for a class, whose members need not reach the lower
+    ends of its pair, or only the upper end counts.
     """
     names: list[str] = []
     best = question.trivial
@@ -432,7 +435,8 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
 
 
 def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
-    """Tells whether all engines bound the same pair. The engine "fixed_size" uses more than the pair of one step."""
+    """Tells whether all engines bound the same pair. The answers of the engine "fixed_size" use more than the pair of a
+    step."""
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 

@@ -16,9 +16,10 @@ from .inner_run import KnownRun
 from .lines import LinesOfInnerRun
 
 _LOOSE = 1e-3
-"""Largest relative distance of the lines from a curve, and of the chords between corners from the lines."""
+"""Relative gain below which no further line and no further chain is added. The module ``lines.py`` defines lines, and
+``groups.py`` defines chains."""
 _FAINT = 1e-40
-"""Height of a chain (``groups.py`` defines chains) below which no more lines are added for the chain."""
+"""Height of a chain below which no more lines are added for the chain."""
 _STEEPEST = 1e130
 """Slope of the steepest chain, which is e^loss for a loss of 299."""
 _UNITS = 1000

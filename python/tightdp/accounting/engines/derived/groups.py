@@ -1,11 +1,11 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
 A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
-probability p on one side of a link, its probability on the other side is at most e^e p + delta(e), for every e. Here
-delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each link
-gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
-depends on the curves alone, and a question uses the best chain of them. So the answers to all questions are one convex
-function of e^epsilon and its inverse.
+probability p on one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps.
+Here delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each
+link gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
+depends on the curves alone, and a question uses the best chain of these lines. So the answers to all questions are one
+convex function of e^epsilon and its inverse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .lines import MOST, LinesOfInnerRun
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, added up over all links. It acts like a shift of epsilon."""
+"""Largest relative distance of the lines from the curve, added up over all links. This distance acts like a shift of
+epsilon."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
@@ -37,7 +38,7 @@ _LEAST = -745.0
 
 
 Line = tuple[float, float, float]
-"""The logarithm of a slope, the slope, and the height at 0."""
+"""A line as (logarithm of its slope, slope, height at 0)."""
 
 
 class ChainOfLines(NamedTuple):
@@ -51,9 +52,9 @@ class ChainOfLines(NamedTuple):
 
 
 class DerivedLimits(NamedTuple):
-    """The limits of a group that are known without its links.
+    """The limits of a group or a repeated run that are known without its links.
 
-    ``looked_at`` is its inclusion probability, and ``largest`` its largest loss.
+    ``looked_at`` is the inclusion probability of the group or of a record, and ``largest`` is the largest privacy loss.
     """
 
     looked_at: float
@@ -139,8 +140,8 @@ def _bracket_group_by_chains(
 ) -> tuple[ChainOfLines, ChainOfLines]:
     """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
 
-    For each p, the lowest chain at p is a tangent of a concave curve. With growing p it becomes flatter, and its height
-    at 0 grows.
+    For each p, the lowest chain at p is a tangent of a concave curve. With growing p this tangent becomes flatter, and
+    its height at 0 grows.
     """
     steep, gentle = build_group_chain(links, known, 0.0), build_group_chain(links, known, 1.0)
     if flat(steep):
@@ -193,7 +194,8 @@ def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p
 
 
 def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
-    """Returns the height of the weighted mean of two chains whose slope is e^epsilon.
+    """Returns the height of a weighted mean of two chains. The weights are those that give the mean the slope
+    e^epsilon.
 
     If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
     """

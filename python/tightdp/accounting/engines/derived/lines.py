@@ -1,10 +1,10 @@
-"""Upper bounds e^e p + delta(e) of the probability of an event under one of two neighbours (docs/theory/derived.md
+"""Upper bounds e^eps p + delta(eps) of the probability of an event under one of two neighbours (docs/theory/derived.md
 section 2).
 
-Here p is the probability of the event under the other neighbour. Each epsilon e gives a line in p, and epsilons are
-added as they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the
-largest losses of both directions, and middles of intervals. An interval is halved until a further line in it would
-lower the lines at its ends by less than a tolerance.
+Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
+they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the largest
+losses of both directions, and middles of intervals. An interval is halved until a further line in it would lower the
+lines at its ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST = 700.0
 _FIRST = 0.5
 """Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Width up to which an interval is no longer halved if the line at its middle gains little. Such a line has at least a
-third of the gain of any line in the interval."""
+"""Width up to which an interval is no longer halved if the line at its middle gains little. In so narrow an interval,
+the middle line has at least a third of the gain of any other line."""
 _NARROWEST = 2.0**-24
 """Relative width at which an interval is not halved in any case."""
 
@@ -84,7 +84,8 @@ class LinesOfInnerRun:
         return True
 
     def _measure_gain_of_line(self, a: float, middle: float, b: float) -> float:
-        """Returns how far the line of ``middle`` is below the crossing of the lines of ``a`` and ``b``, relatively."""
+        """Returns the relative distance of the line of ``middle`` below the point where the lines of ``a`` and ``b``
+        cross."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0

@@ -21,11 +21,14 @@ the test's delta after the selection."""
 _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
 _LARGEST = 1e300
+"""Gain of selecting from which on no upper bound is computed."""
 _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
+"""Fractions of the largest possible epsilon. The search for a lower end begins at the first one where it succeeds."""
 _SHARES = 0.0, 0.25, 0.6
+"""Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
 """The chord of the upper ends from ``_CHORD`` times epsilon to epsilon is at least as steep as any line that touches
 the upper ends from below at epsilon."""
@@ -33,14 +36,15 @@ _FARTHEST = 1.0
 """Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
 the gain of selecting."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
-"""Fractions of a test's threshold at which upper bounds of delta are computed. They limit the probability of the test's
-set of outputs."""
+"""Fractions of a test's threshold at which upper bounds of delta are computed. These bounds limit the probability of
+the test's set of outputs."""
 
 
 def bound_delta_of_selection(
     mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.DerivedLimits, above: bool = False
 ) -> tuple[float, float]:
-    """Returns lower and upper bounds of delta. With ``above`` only the upper one is computed, and the lower one is 0.
+    """Returns lower and upper bounds of delta. With ``above`` only the upper bound is computed, and the lower bound is
+    0.
 
     The caller adds the trivial lower bound.
     """
@@ -115,9 +119,10 @@ def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
 def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1, so the
-    chord that ends at ``epsilon`` is at least as steep as any line that touches them there from below. The upper end is
-    on the hull if the line with the slope of this chord is below the curve at epsilon 0.
+    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1. So the
+    chord of the upper ends to the left of ``epsilon`` is at least as steep as any line that touches the upper ends from
+    below at ``epsilon``. The upper end is on the hull if the line with the slope of this chord is below the curve at
+    epsilon 0.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:
@@ -185,9 +190,9 @@ def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsi
 def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
     """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
 
-    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has
-    r - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output
-    is in the set with the probabilities h(r) and h(s), where h is ``runs.repeated_probability``. So delta of the
+    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has r
+    - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output is
+    in the set with probability h(r) under P and h(s) under Q, where h is ``runs.repeated_probability``. So delta of the
     selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
     first term from below, and a tangent bounds h(s) from above.
     """
