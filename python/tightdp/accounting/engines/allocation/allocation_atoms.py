@@ -31,7 +31,7 @@ COARSEST, FINEST = 5, 12
 MOST_CELLS = 1 << 16
 """Largest number of cells of the grid of one distribution."""
 _TABLE_ERROR = 2e-9
-"""Bound on the distance from 1 of the sum of the probabilities of a user's table. It is generous."""
+"""Generous bound on the distance from 1 of the sum of the probabilities of a user's table."""
 MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
@@ -44,9 +44,9 @@ would hardly narrow the bounds."""
 class RoundedAllocationAtoms:
     """Atoms of a privacy loss at ascending ``losses``, which bound the loss of an allocation.
 
-    They bound it from above if ``upper``, and otherwise from below. ``infinity`` is P's mass where Q has none, and
-    ``minus_infinity`` is Q's mass where P has none. Losses have an absolute error of at most ``slack``, and masses a
-    relative error of at most ``relative``. Each method rounds its result outward by these errors.
+    The atoms bound this loss from above if ``upper``, and otherwise from below. ``infinity`` is P's mass where Q has
+    none, and ``minus_infinity`` is Q's mass where P has none. Losses have an absolute error of at most ``slack``, and
+    masses a relative error of at most ``relative``. Each method rounds its result outward by these errors.
     """
 
     losses: NDArray[np.float64]
@@ -152,7 +152,8 @@ class Allocation:
 
 
 def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
-    """Returns the reason why the ratios of this inner mechanism have no distribution here, or None if they have one."""
+    """Returns the reason why the likelihood ratios of this inner mechanism have no distribution here; None if they have
+    one."""
     if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
         return "a user-defined pair for replacing a record says nothing about leaving one out"
     return loss_distributions.explain_missing_grid_distribution(mechanism, "remove")
@@ -207,7 +208,7 @@ def build_finest_allocation(
 def build_coarse_allocation_curve(
     inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float
 ) -> PrivacyCurve | None:
-    """Returns the curve of several steps selected; None if it has too many outcomes.
+    """Returns the curve of an allocation that selects several steps; None if the allocation has too many outcomes.
 
     The ratios of one step are on so coarse a grid that all outcomes can be summed (allocation.md section 9).
     """

@@ -26,7 +26,8 @@ UNITS = 2 * 10**8
 """Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of them are for the moments of the
 scores."""
 MOST_STEPS = 10**7
-"""Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
+"""Largest number of steps. The rounding error grows with the number of steps, and with more steps it exceeds the
+result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
 """Least and largest noise multiplier for which the errors of ``_bound_masses_of_allocation_scores`` cover the roundings
 of 1/sigma."""
@@ -146,7 +147,7 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     scale = span / POINTS
     lowest, highest = (float(log_ratio_of_allocation_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
-    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last has the rest
+    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last score is for the rest
     middles = scale * (np.arange(start, stop) + 0.5)
     ratios = np.expm1(middles) / q + 1
     with np.errstate(divide="ignore"):
@@ -173,8 +174,8 @@ def _bound_masses_of_allocation_scores(edges: _Array) -> tuple[_Array, _Array]:
 def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """Returns the convolution of all factors modulo ``POINTS``, and a bound on the 2-norm of its error.
 
-    Each factor is an array of masses and the number of times that it is convolved, once for each step (grid.md section
-    5.1).
+    Each factor is an array of masses with a number of steps, and is convolved once for each of these steps (grid.md
+    section 5.1).
     """
     kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0

@@ -2,7 +2,8 @@
 
 The joined pair of the grid engine bounds each step against the worst data sets of that step, for each epsilon. Here an
 adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data sets bounds
-the best choice from above, and two data sets that alternate bound it from below.
+the delta of the best adversary from above. An adversary who alternates between two data sets bounds this delta from
+below.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
 
 
 class _UnknownError(Exception):
-    """Error that is raised if no grid serves or the budget cut the work short. So no incomplete curve is cached."""
+    """Error that is raised if no grid serves or the budget cut the work short. The cache keeps no result of a call that
+    raises."""
 
 
 @lru_cache(maxsize=CURVES)

@@ -17,7 +17,7 @@ _ROUNDINGS = 64 * ULP
 
 
 class Side(NamedTuple):
-    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h), one row for each cell.
+    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h) of width h, one row for each cell.
 
     The epsilons are the middle of the cell, and the points at distance ``STEP`` h before and after the middle.
     """
@@ -35,7 +35,8 @@ def list_fixed_size_epsilons(n: int, h: float) -> Array:
 def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     """Returns the masses under P, at the losses -n h, ..., n h, of a distribution that the pair dominates.
 
-    ``right`` bounds the pair, and ``left`` bounds the reversed pair.
+    Here n is the number of cells of ``right`` and of ``left``. ``right`` bounds the pair, and ``left`` bounds the
+    reversed pair.
     """
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)

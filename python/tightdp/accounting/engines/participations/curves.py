@@ -2,8 +2,8 @@
 
 The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q). If the adversary is told
 these steps, the curve is that of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
-little noise, the outputs show which steps these are. The loss is then smaller by the logarithm of the probability that
-exactly these steps hold the record. This gives a lower bound that is nearly the truth.
+little noise, the outputs show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of
+the probability that exactly these steps hold the record. This gives a lower bound that is nearly the truth.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def list_likely_participations(count: int, q: float) -> Participations:
     with localcontext(CONTEXT):
         anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
-    # A ratio of neighbouring masses has five roundings, including that of the odds. Its product with the mass before
-    # adds one more.
+    # A ratio of neighbouring masses has five roundings, including the rounding of the odds. The product of the ratio
+    # and the mass before adds one more rounding.
     error = 4 * ULP * (np.abs(np.arange(first, last + 1) - mode) + 1.0)
     sums = 2 * len(shape) * ULP
     low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
@@ -98,7 +98,7 @@ def take_largest_participations(count: int, q: float) -> Participations:
 def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
     """Returns the single ``number`` in place of all numbers of participations.
 
-    ``mass`` bounds the mass that it stands for, from below for lower bounds and from above for upper bounds.
+    ``mass`` bounds the mass that this number stands for, from below for lower bounds and from above for upper bounds.
     """
     one = np.array([mass])
     return Participations(count, q, number, number, one, one, one, one, one)
@@ -126,7 +126,8 @@ class ParticipationMixture:
     """Bounds of sum_k P(K = k) delta_k(eps + k rare + (n - k) common) for eps >= 0.
 
     Here delta_k is the curve of Gaussians whose mu^2 add up to ``beside`` + k ``mu_squared``, and n is the number of
-    steps. The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for negative epsilons.
+    steps. The arguments ``rare`` and ``common`` shift epsilon for each step with the record and for each step without
+    it. The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for negative epsilons.
     """
 
     def __init__(
@@ -228,7 +229,7 @@ def build_participation_mixture_above(k: Participations, mu_squared: Range, besi
 def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
     """Returns the mixture sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})).
 
-    It is the curve if the outputs show which steps hold the record. It may be used only if
+    This mixture is the curve of outputs that show which steps hold the record. The mixture may be used only if
     ``is_monotone_when_participation_told`` returns True.
     """
     return ParticipationMixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
@@ -242,13 +243,14 @@ def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound for "remove".
 
-    It is the curve of outputs that show which steps hold the record, plus the probability that they do not show this.
-    If the mixture of curves over K is smaller, it is used instead.
+    The bound is the curve of outputs that show which steps hold the record, plus the probability of outputs that do not
+    show this. If the mixture of the curves over K is smaller, the mixture is the bound.
     """
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # Distances of the means of N(1) and N(0) from the point where the two parts of the mixture are equal.
+    # Distances of the means of an output with the record (``near``) and without it (``far``) from the output at which
+    # both parts of the mixture have the same density, in standard deviations.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -261,7 +263,7 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
 
 
 _DENSITY = 0.39894228040143274
-"""phi(0), rounded up: Phi(-t) <= phi(t)/t."""
+"""The standard normal density phi at 0, rounded up. It bounds phi(t) in the tail bound Phi(-t) <= phi(t)/t."""
 _NOTHING = 1e-9
 """Largest relative gain in delta for which the second of two bounds is not computed."""
 
@@ -269,7 +271,8 @@ _NOTHING = 1e-9
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound for "add".
 
-    The losses are bounded by the probability that the record is in none of the steps.
+    No loss of the sampled steps exceeds minus the logarithm of the probability that the record is in none of these
+    steps.
     """
     mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 

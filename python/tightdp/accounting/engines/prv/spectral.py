@@ -22,7 +22,8 @@ BYTES_A_POINT = 128.0
 the work space of the transform."""
 
 Loss = tuple[str, float, float, int, float]
-"""Name, first parameter, sampling probability, count, 0."""
+"""A loss as (name, first parameter, sampling probability, count, 0). The 0 stands for the probability of an infinite
+loss, which the core accounts for itself."""
 Sums = tuple[float, float, float]
 
 
@@ -93,9 +94,10 @@ def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
     """Returns the errors of the transform and of its inverse for a geometric distribution.
 
     The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
-    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f). Here both are computed with errors
-    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is
-    taken of half the angle, and the second sine of the whole angle.
+    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f) at the frequency f, where w = e^{-2
+    pi i/n}. Here both are computed with errors of some 20 u, where u is the unit roundoff. The denominator is computed
+    without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is taken of half the angle, and the second
+    sine of the whole angle.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)
