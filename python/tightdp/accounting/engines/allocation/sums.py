@@ -147,7 +147,8 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     scale = span / POINTS
     lowest, highest = (float(log_ratio_of_allocation_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
-    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last score is for the rest
+    # The score ``stop`` is the last one, and stands for all larger scores too.
+    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)
     middles = scale * (np.arange(start, stop) + 0.5)
     ratios = np.expm1(middles) / q + 1
     with np.errstate(divide="ignore"):
