@@ -137,7 +137,7 @@ def may_have_atom_at_infinity(mechanism: m.Mechanism) -> bool:
 def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> AtomDistribution:
     """Returns the atoms of a mechanism that ``count_loss_atoms`` serves.
 
-    If two pairs bound the mechanism, ``high`` chooses the one that dominates it, and otherwise the other one is used.
+    If two pairs bound the mechanism, the pair that dominates it is used if ``high``, and otherwise the dominated pair.
     """
     with localcontext(CONTEXT):
         match mechanism:
@@ -176,7 +176,7 @@ def _build_atoms_of_pure_dp(epsilon: float, delta: float) -> AtomDistribution:
 
 
 def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> AtomDistribution:
-    """Returns the atoms of randomised response: one for P's true answer, one for Q's, and one for all other answers.
+    """Returns the atoms of randomised response: P's true answer, Q's true answer, and all other answers together.
 
     All other answers have the loss 0.
     """

@@ -108,9 +108,10 @@ def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Arra
     """Returns the nodes, the masses on them, a factor and a floor.
 
     The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are
-    differences of slopes and suffer from rounding. The factor corrects for it: it is the largest ratio of the two
-    curves at the nodes and at x = 0, where the adversary's curve is 1. This suffices, because both curves are linear in
-    x between nodes. Their values at nodes are sums of positive terms, so the ratios are accurate.
+    differences of slopes and suffer from rounding. The factor corrects for this rounding. It is the largest ratio of
+    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. This
+    suffices, because both curves are linear in x between nodes. Their values at nodes are sums of positive terms, so
+    the ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)

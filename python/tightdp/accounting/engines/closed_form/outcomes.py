@@ -89,7 +89,7 @@ def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
 
 
 def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool:
-    """Tells whether the ratios of an allocation take little work and stay in range."""
+    """Tells whether the likelihood ratios of an allocation take little work and stay in range."""
     steps, k = mechanism.steps, mechanism.selected
     columns = min(steps, count_loss_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
@@ -280,9 +280,9 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    A multiset is a row of size + kinds - 1 places, of which kinds - 1 hold a bar and the others a thing. The bars
-    separate the kinds. One description is the places of the bars, whose distances give the number of things of each
-    kind. The other one is the places of the things, which give the kind of each thing.
+    A multiset is a row of size + kinds - 1 places. A bar is at kinds - 1 of these places, and a thing at each other
+    place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
+    things of each kind. The other one is the places of the things, which give the kind of each thing.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -398,8 +398,8 @@ _UNRESOLVED = 1e-50
 def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
     """Returns the outcomes of an allocation of ``k`` of the ``steps`` (docs/theory/allocation.md, Theorem 1).
 
-    Under Q the steps are independent. The ratio of P's mass to Q's is e_k / C(steps, k), where e_k is the elementary
-    symmetric polynomial of degree k of the ratios of the steps.
+    Under Q the steps are independent. The ratio of P's mass to Q's mass is e_k / C(steps, k), where e_k is the
+    elementary symmetric polynomial of degree k of the ratios of the steps.
     """
     base = _convert_atoms_to_outcomes(few)
     hidden = few.hidden.lo > 0

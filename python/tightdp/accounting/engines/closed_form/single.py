@@ -9,7 +9,7 @@ from .privacy_curve import PrivacyCurve
 
 
 class PureCurve(PrivacyCurve):
-    """The curve of e-DP binary randomised response, (1 - e^{eps - e}) / (1 + e^{-e}) for |eps| <= e."""
+    """The curve of e-DP binary randomised response, (1 - exp(eps - e)) / (1 + exp(-e)) for |eps| <= e."""
 
     def __init__(self, nominal: Number) -> None:
         self.e = as_range(nominal)

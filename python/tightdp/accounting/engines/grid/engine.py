@@ -31,8 +31,8 @@ BYTES_PER_POINT = 256
 """Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
 transform."""
 MOST_POINTS = 1 << 20
-"""Number of points of the largest grid. All grids that are tried for it have five times as many points together, which
-take half a second."""
+"""Number of points of the largest grid. All grids that are tried for one answer have five times as many points
+together, which take half a second."""
 MOST_STEPS = float(2**53)
 
 

@@ -10,8 +10,8 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of draws of the record is left out. The left-out probability counts as revealing
-everything."""
+"""Probability below which a number of times that the record is drawn is left out. The left-out probability counts as
+revealing everything."""
 
 Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
@@ -31,7 +31,8 @@ def measure_error_of_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest probability.
+    The probabilities are doubles, whose sum may differ from 1 by a rounding. They stand for the mixture in which the
+    largest probability makes up this difference.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}

@@ -20,7 +20,7 @@ _SCAN = 4.0
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
 """Number of golden sections after the scan. They find the order up to a relative 4^2 * 0.618^28 = 2e-5, and the minimum
-up to the square of that."""
+up to about the square of this error."""
 
 
 def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
@@ -80,7 +80,8 @@ def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, 
 
 
 def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum of ``value``, attained near ``start``, from few evaluations, as one may take a second.
+    """Returns the minimum of ``value``, attained near ``start``, from few evaluations. One evaluation may take a
+    second.
 
     ``value`` may be infinite at ``start``.
     """
@@ -100,7 +101,7 @@ _STEP = 1.5
 """Ratio of orders in a descent."""
 _FEW = 6
 """Number of golden sections after a descent. They find the order up to 1.5^2 * 0.618^6 = 8 %, and the minimum up to a
-fraction of the square of that."""
+fraction of the square of this error."""
 
 
 def _refine_best_renyi_order(

@@ -1,6 +1,8 @@
 """The engine of Renyi differential privacy, which has an upper bound of most compositions (docs/theory/conversions.md).
 
-The lower bound is trivial, except for one release of a class that is defined by Renyi divergences.
+The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
+(``moments.py``). The lower bound on epsilon or delta is trivial, except for one release of a class that is defined by
+Renyi divergences.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:
 def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
     """Returns the smallest ``value`` of c and K(c) over the orders that are searched.
 
-    If there are many parts, the best order is first estimated from a few parts that are spread over all. Near this
-    order the moments of all parts are added up, for as many orders as the budget allows.
+    If there are many parts, the best order is first estimated from a few parts that are spread over all parts. Near
+    this order the moments of all parts are added up, for as many orders as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
         return conversion.minimize_over_renyi_orders(lambda c: value(c, sum_renyi_moments(parts, c)))[0]
@@ -161,7 +163,7 @@ def split_failures_from_moments(parts: Parts) -> tuple[Parts, Range]:
 
 
 def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from it.
+    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from that one.
 
     If an approximate mechanism is sampled, the sampling is left out, which by joint convexity never reduces moments.
     """

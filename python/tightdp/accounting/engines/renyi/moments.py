@@ -112,9 +112,9 @@ def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
 def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
-    The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
-    roundings. A term of the sum has a few more roundings, including the error of NumPy's expm1. The sum adds one
-    rounding.
+    ``q`` is the sampling probability. The bound follows because the moment is jointly convex in the two densities. All
+    numbers here are positive. An exponent has at most ten roundings. A term of the sum has a few more roundings,
+    including the error of NumPy's expm1. The sum adds one rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi

@@ -1,4 +1,7 @@
-"""Moments of repeated runs and of groups of records (docs/theory/derived.md)."""
+"""Moments of repeated runs and of groups of records (docs/theory/derived.md).
+
+The moment K(c) is log E_P[e^{cY}], where Y is the privacy loss.
+"""
 
 from __future__ import annotations
 
