@@ -344,8 +344,8 @@ def _get_single_derived_for_engines(parts: Parts) -> SelectionOrGroup | None:
 def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
-    For "auto", the upper end is the smallest one of the parts and of compositions that dominate them. If the parts
-    stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
+    For "auto", the upper end is the smallest upper end of the parts and of the compositions that dominate the parts. If
+    the parts stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
     """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)

@@ -73,7 +73,7 @@ def bound_contour_epsilon_with_gaussian(
 
     The Gaussian has mu^2 = ``mu_squared``. The bound also holds for the parts alone, because releasing more reveals no
     less. The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section
-    12). The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
+    12). The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)

@@ -93,7 +93,7 @@ def as_range(x: Number) -> Range:
 def _widen_by_one_rounding(lo: float, hi: float) -> Range:
     """Returns the range from ``lo`` to ``hi``, widened by one rounding on each side.
 
-    An end that is 0 stays 0: it is exact, because products and quotients here do not underflow to 0.
+    An end that is 0 stays 0. Such an end is exact, because products and quotients here do not underflow to 0.
     """
     return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 

@@ -92,13 +92,13 @@ def _find_parts_dominating_discrete_gaussian(
     if sigma > 1e150:
         return None
     exponent = _LOG_FAILURE + math.log(2 * dimensions)
-    variance = exponent / _TWO_PI_SQUARED.lo  # tau^2: e^{-2 pi^2 tau^2} is about 1e-24 / (2 d)
+    variance = exponent / _TWO_PI_SQUARED.lo  # tau^2: e^{-2 pi^2 tau^2} is about 1e-24 / (2 dimensions)
     rest = Range(sigma) * sigma - variance
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The failure of discrete.md has a term of tau, called eta there, and a smaller term of sigma. Here the term of tau
-    # is counted twice instead.
+    # In discrete.md the probability of the failure is a sum of a term of tau, called eta there, and a smaller term of
+    # sigma. Here the term of tau is counted twice, in place of both terms.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

@@ -1,4 +1,5 @@
-"""The set of the types of a composition's mechanisms. The set tells quickly which special cases no part needs."""
+"""The set of the types of a composition's mechanisms. A look at this set is a quick test that no part needs a certain
+special case."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class cache_fact_of_parts(Generic[T]):
 def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
     """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
 
-    A mechanism that samples or allocates another one has it as its attribute ``mechanism``.
+    A mechanism that samples or allocates another mechanism has that one as its attribute ``mechanism``.
     """
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]

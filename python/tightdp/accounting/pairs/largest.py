@@ -71,8 +71,8 @@ def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -
 def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
-    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability is
-    rounded up at the sixtieth digit, because it may be equal to ``delta``. Returns infinity if this probability exceeds
+    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability may
+    be equal to ``delta``, so it is rounded up at the sixtieth digit only. Returns infinity if the probability exceeds
     ``delta``.
     """
     kept = Decimal(1)

@@ -98,7 +98,8 @@ _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, SelectionOrGroup
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
-    """Tells whether ``mechanism`` is of one of these types, or samples, allocates or translates a mechanism that is."""
+    """Tells whether ``mechanism``, or a mechanism that it samples, allocates or translates, is of one of these
+    types."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism

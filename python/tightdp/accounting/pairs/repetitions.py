@@ -98,8 +98,7 @@ def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
 
 
 def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
-    """Returns l = log(1/gamma), the number at which the mean eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. It grows with
-    l."""
+    """Returns l = log(1/gamma), for which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. This expression grows with l."""
     if mean == 1:
         return Range(0.0)
     if eta == 1:

@@ -60,7 +60,7 @@ class RandomAllocations:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
         floor = allocation_atoms.choose_allocation_floor(delta)
         # Bounds by formulas, which may be better than the bounds of the grid.
         known = [
@@ -96,7 +96,7 @@ class RandomAllocations:
         return _combine_allocation_bounds(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
         known = [
             closed_form.ENGINE.delta(one, direction, epsilon)
             for one in _list_formulas_above_allocation(parts, direction)
@@ -213,7 +213,7 @@ def _solve_allocation_epsilons(
 def _bracket_allocation_epsilon(
     atoms: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
+    """Returns neighbouring epsilons >= 0. The curve exceeds ``delta`` at the first of them, and not at the second."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:

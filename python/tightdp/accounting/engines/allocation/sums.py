@@ -1,9 +1,9 @@
-"""Lower bounds if several steps are selected: the distribution of a sum of scores (docs/theory/allocation.md, section
-7).
+"""Lower bounds for allocations of several steps, from the distribution of a sum of scores (docs/theory/allocation.md,
+section 7).
 
-Each output of a Gaussian step gets an integer score, and the adversary sees only the sum of the scores modulo n. With
-the record, ``selected`` of the outputs are shifted. The distributions of the sum with the record and without it are
-convolutions, which are computed by Fourier transforms.
+Each output of a Gaussian step gets an integer score, and the adversary sees only the sum of the scores modulo
+``POINTS``. If the record is in the data, it shifts ``selected`` of the outputs. The distributions of the sum with the
+record and without it are convolutions, which are computed by Fourier transforms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Array = NDArray[np.float64]
 
 
 class AllocationScoreSums(NamedTuple):
-    """Distributions of the sum of scores under both data sets, for each residue.
+    """Distributions of the sum of scores under both data sets, for each residue modulo ``POINTS``.
 
     ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. The
     2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside``
@@ -203,7 +203,8 @@ def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) ->
 
 
 def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    """Returns the function that bounds the logarithm of E[e^{s sum}] from above; infinite if it may overflow."""
+    """Returns the function that bounds the logarithm of E[e^{s sum}] from above. It is infinite if the moment may
+    overflow."""
 
     def log_moment_of_allocation_scores(s: float) -> float:
         total = 0.0

@@ -26,7 +26,8 @@ _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
-"""Fractions of the largest possible epsilon. The search for a lower end begins at the first one where it succeeds."""
+"""Fractions of the largest possible lower end. The search for a lower end starts from one after the other, until it
+succeeds."""
 _SHARES = 0.0, 0.25, 0.6
 """Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
@@ -201,7 +202,7 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
     if not (0 < d < 1 and runs.is_computable and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
-    for part in _BESIDE if threshold > 0 else ():  # r - e^e s <= delta(e)
+    for part in _BESIDE if threshold > 0 else ():  # r - e^eps s <= delta(eps)
         below = Range(part * threshold)
         room = exp(below) * expm1(threshold - below)
         if room.lo > 0:
