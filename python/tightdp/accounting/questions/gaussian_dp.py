@@ -92,14 +92,14 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
 
 
 def combine_gaussian_mu_with_noise(mu_squared: Range, others: Bound) -> Bound:
-    """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of their mu add up."""
+    """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of the two mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
 def limit_gaussian_mu_by_noise(found: Bound, mu_squared: Range) -> Bound:
-    """Returns ``found`` with its upper end limited to the mu of the noise, which is valid up to any delta."""
+    """Returns ``found`` with its upper end limited to the mu of the noise, because this mu is valid for every delta."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 

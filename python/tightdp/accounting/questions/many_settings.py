@@ -36,11 +36,11 @@ def epsilon_batch(
     The arguments broadcast against each other. Noise multipliers are in (0, inf), sampling probabilities in (0, 1] and
     deltas in (0, 1). Numbers of steps are whole numbers up to 2^53. Neighbours add or remove one record.
 
-    The work is shared by ``threads`` threads, by default one for each core. The result does not depend on their number.
-    With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its limits,
-    which the threads compute. These bounds are certified too. Nearly all bounds have a relative width of 1e-9 or less.
-    Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with that width,
-    which takes some milliseconds for each.
+    The work is shared by ``threads`` threads, by default one for each core. The result does not depend on the number of
+    threads. With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its
+    limits, which the threads compute. The bounds of the GPU are certified too. Nearly all bounds have a relative width
+    of 1e-9 or less. Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with
+    that width, which takes some milliseconds for each.
 
     Parameters
     ----------

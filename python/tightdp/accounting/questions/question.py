@@ -149,7 +149,7 @@ class Question(NamedTuple):
     def bayes_risk(self, prior: ArrayLike) -> Curve:
         """Returns bounds on prior * (1 - delta(log((1 - prior) / prior))) at each prior.
 
-        It is the least probability of an error in guessing whether the record is in the data.
+        This number is the least probability of an error in guessing whether the record is in the data.
         """
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
@@ -232,7 +232,7 @@ class Question(NamedTuple):
     def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
         """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
 
-        Every question calls this in the thread that computes its answer. Raises RuntimeError if that thread's
+        Every question calls this method in the thread that computes its answer. Raises RuntimeError if that thread's
         floating-point arithmetic does not round as the bounds assume.
         """
         check_arithmetic()
@@ -260,10 +260,11 @@ exceed 1, since both ends of a bound are rounded outward."""
 
 
 def split_width_of_question(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
-    """Returns an engine's error terms scaled to add up to ``width``. Width that they do not explain is named ``rest``.
+    """Returns an engine's error terms scaled to add up to ``width``. Width that the terms do not explain is named
+    ``rest``.
 
-    The sum of the terms may exceed the width if the two ends come from different engines or directions. It may fall
-    short of the width if the two ends are bounds of different distributions.
+    The sum of the terms may exceed the width if the two ends come from different engines or directions. The sum may
+    fall short of the width if the two ends are bounds of different distributions.
     """
     if not width < math.inf:
         return dict(terms)

@@ -75,7 +75,7 @@ def bound_tradeoff_curve(
 
 
 def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
-    """Returns bounds on one pair's beta at each alpha, with nodes added until they are ``tolerance`` apart."""
+    """Returns bounds on one pair's beta at each alpha. Nodes are added until the two bounds are ``tolerance`` apart."""
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
@@ -125,7 +125,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
 def _bound_tradeoff_by_advantage(advantage: float, alphas: Array) -> Array:
     """Returns an upper bound of beta if some test has alpha + beta <= r = 1 - advantage.
 
-    It consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
+    The bound consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
     """
     r = 1 - advantage + _SLACK
     if not r < 0.5:

@@ -164,7 +164,7 @@ def choose_filter_order(epsilon: float, delta: float, expected: Composable | Non
 def _cap_of_filter_order(c: float, epsilon: float, delta: float) -> Range:
     """Returns the cost K(c) that converts to exactly ``delta`` at ``epsilon``.
 
-    It is c eps + log delta - log kappa(c), where ``log_factor_of_renyi_conversion`` computes log kappa(c).
+    This cost is c eps + log delta - log kappa(c), where ``log_factor_of_renyi_conversion`` computes log kappa(c).
     """
     return Range(c) * epsilon + log(delta) - log_factor_of_renyi_conversion(c)
 

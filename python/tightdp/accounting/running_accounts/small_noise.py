@@ -26,11 +26,12 @@ _PRODUCTS = 1.5e7
 """Largest number of products for all inversions of one direction, which take about five milliseconds. The products of
 an inversion are its number of nodes times its number of abscissae."""
 _FIRST_MU = 0.04
-"""First mu of the further Gaussian, multiplied by the noise multiplier. It adds about one part in 1,000 to epsilon."""
+"""First mu of the further Gaussian, multiplied by the noise multiplier. This Gaussian adds about one part in 1,000 to
+epsilon."""
 _EXCESS = 1e-5
 """Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
-"""Relative error of delta. It causes a relative error of epsilon of about the same size."""
+"""Relative error of delta, which causes a relative error of epsilon of about the same size."""
 
 
 def bound_epsilon_of_small_noise(account: Accountant, delta: float) -> float | None:

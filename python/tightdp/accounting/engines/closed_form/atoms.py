@@ -26,12 +26,13 @@ is faster."""
 _FAR = 40
 """Number of standard deviations of a discrete Gaussian that are kept. The mass farther out is below e^-800."""
 _LARGEST_LOSS = 1e30
-"""Largest loss that is served. Its sum with the logarithm of a mass has thirty correct digits after the point."""
+"""Largest loss that is served. The sum of such a loss and the logarithm of a mass has thirty correct digits after the
+point."""
 _LEAST_DIGIT = 1e-57
 """Bound on the error of the logarithm of a number near 1."""
 LOST = 1e-307
-"""Amount that is added to an upper bound of delta for the outputs that are not kept. It suffices for every number of
-steps that is served."""
+"""Amount that is added to an upper bound of delta for the outputs that are not kept. This amount suffices for every
+number of steps that is served."""
 
 
 class Atom(NamedTuple):

@@ -179,7 +179,7 @@ CONTEXT = Context(prec=60)
 """Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, so their sum has 40 correct digits after the
 point."""
 _SUBNORMAL = 2.0**-1072
-"""Bound on the rounding error of a subnormal term. It is generous."""
+"""Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP
 """Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. It covers
 four roundings and the error of the odds."""

@@ -20,13 +20,13 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
-"""Largest product of the number of steps and the number n of nodes per eta. The time grows with its square, up to a
-quarter of a second."""
+"""Largest product of the number of steps and the number n of nodes per eta. The time grows with the square of this
+product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
-"""Largest and smallest number n of nodes per eta, for which the relative excess is 3e-4 and 1e-2. Longer runs are
-served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
+"""Largest and smallest number n of nodes per eta, for which epsilon is too large by a relative 3e-4 and 1e-2. Longer
+runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
 _SLACK = 1e-14
-"""Bound on the relative rounding of an interpolation. It is generous."""
+"""Generous bound on the relative rounding of an interpolation."""
 
 
 def count_bounded_range_cells(eta: float, count: int) -> int:
@@ -41,8 +41,8 @@ def count_bounded_range_cells(eta: float, count: int) -> int:
 class RepeatedBoundedRangeCurve(PrivacyCurve):
     """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
 
-    The upper bound is that of the worst adversary. The lower bound is that of randomised response with e = eta/2 in
-    every step.
+    The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with e
+    = eta/2 in every step.
     """
 
     term = "class"

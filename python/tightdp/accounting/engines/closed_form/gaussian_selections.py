@@ -52,8 +52,8 @@ def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> 
 class GaussianSelections(PrivacyCurve):
     """The curve of Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, chosen adaptively.
 
-    The upper bound is that of the worst adversary. The lower bound is 0 here. Members of the class give a better lower
-    bound (conversions.md section 7).
+    The upper bound is the curve of the worst adversary. The lower bound is 0 here. Members of the class give a better
+    lower bound (conversions.md section 7).
     """
 
     term = "class"

@@ -63,7 +63,7 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
 
 
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
-    """Returns the number of outcomes of ``count`` steps; 0 if it is too large or unknown."""
+    """Returns the number of outcomes of ``count`` steps; 0 if this number is too large or unknown."""
     if isinstance(mechanism, m.RandomAllocation):
         found = _count_outcome_multisets(_count_atoms_for_outcomes(mechanism), mechanism.steps)
         if not found or not _has_feasible_outcomes(mechanism, found):
@@ -104,7 +104,7 @@ def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool
 
 
 def _has_two_outcome_tables(mechanism: m.Mechanism) -> bool:
-    """Tells whether the mechanism is bounded by two different distributions, one on each side."""
+    """Tells whether the mechanism is bounded by two different distributions, one for each end of a bound."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
@@ -189,7 +189,7 @@ class _OutcomeTable(NamedTuple):
     def sum_delta_above(self, epsilon: float, losses: _Array, sign: float) -> float:
         """Returns the sum of P's mass times 1 - e^{epsilon - loss} over the losses above epsilon.
 
-        It is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
+        The sum is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
         """
         first = int(np.searchsorted(losses, epsilon, side="right"))
         terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
@@ -374,7 +374,8 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
 def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles.
 
-    An atom whose mass is the difference of equal numbers of sixty digits is left out, and counts as an infinite loss.
+    An atom is left out if its mass is a difference of two numbers of sixty digits that are equal. It counts as an
+    infinite loss.
     """
     atoms = [one for one in found.atoms if one.log_p.is_finite()]
     losses, log_p = (
@@ -477,7 +478,7 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 def _log_factorials_of_outcomes(most: int) -> _Long:
     """Returns ln n! for n = 0, ..., most, with an error of at most 16 roundings of n ln n + n.
 
-    For n >= 64 Stirling's series is used. The first term of it that is left out is below 2^-64.
+    For n >= 64 Stirling's series is used. The first term that is left out is below 2^-64.
     """
     with localcontext(CONTEXT):
         few = _as_long_double_outcomes([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])

@@ -27,7 +27,7 @@ class PrivacyCurve(ABC):
     def delta(self, epsilon: Number) -> Range:
         """Returns a range that holds delta(epsilon), at every epsilon in the range if ``epsilon`` is a range.
 
-        ``epsilon`` may be infinite. Delta never increases with it.
+        ``epsilon`` may be infinite. Delta never increases with epsilon.
         """
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
@@ -61,7 +61,8 @@ class PrivacyCurve(ABC):
         return invert_privacy_curve(self, delta, *self.bracket_epsilon(delta))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns the interval in which the search for epsilon(delta) begins. It need not hold epsilon(delta)."""
+        """Returns the interval in which the search for epsilon(delta) begins. This interval need not hold
+        epsilon(delta)."""
         return 0.0, 1.0
 
 

@@ -164,7 +164,7 @@ class SampledAddCurve(PrivacyCurve):
 
 
 def _epsilon_of_unsampled_curve(epsilon: float, q: float) -> Range:
-    """Returns log(1 + (e^eps - 1)/q). It is minus infinity for eps <= log(1 - q)."""
+    """Returns log(1 + (e^eps - 1)/q), which is minus infinity for eps <= log(1 - q)."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)

@@ -84,7 +84,8 @@ def _sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
-        # A ratio has five roundings, including that of the odds. Its product with the term before has one more.
+        # A ratio has five roundings, including the rounding of the odds. The product of the ratio and the term before
+        # has one more rounding.
         slack += float((terms * (8 * ULP * np.arange(done + 1, done + chunk + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += chunk

@@ -45,7 +45,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0. So the values may be set to 0 from the node before the first value <= 0 on.
+    # The curve is at least 0. So all values from the node before the first value <= 0 on may be set to 0.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
     return _build_fixed_size_masses(values, n, h)
@@ -54,7 +54,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
 def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
 
-    For x < 1 they are bounds of the curve minus the trivial curve 1 - x.
+    For x < 1 the bounds are those of the curve minus the trivial curve 1 - x.
     """
     at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper

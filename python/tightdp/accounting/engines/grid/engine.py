@@ -1,4 +1,4 @@
-"""The grid engine: any composition of losses with atoms, densities or both, certified (docs/theory/grid.md).
+"""The grid engine, for any composition of losses with atoms, densities or both (docs/theory/grid.md).
 
 Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
 tilted towards the requested point of the curve, and composed by fast Fourier transforms. Many steps are composed in
@@ -96,8 +96,8 @@ def _list_grid_distributions(
 def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do.
-    The whole budget of the question remains for a width below the default, which somebody has asked for.
+    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do. A
+    width below the default was asked for explicitly, so the whole budget of the question remains for it.
     """
     limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()

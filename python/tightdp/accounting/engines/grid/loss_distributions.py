@@ -219,7 +219,7 @@ def _prepare_poisson_sample_for_grid(inner: m.Mechanism, q: float, direction: Di
 def _prepare_replaced_sample_for_grid(inner: m.Mechanism, q: float) -> BoundingDistributions:
     """Returns the distributions of replacing a record in a Poisson sample (docs/theory/replace.md section 8).
 
-    They are exact for integer noise, unless it takes too many values.
+    The distributions are exact for integer noise, unless the noise takes too many values.
     """
     if q < 1:
         match inner:

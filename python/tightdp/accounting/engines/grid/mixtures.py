@@ -89,7 +89,8 @@ deviations if the record is drawn ten thousand times on average."""
 
 
 def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
-    """Returns the weights with ``lost``, and at least 1e-18 of probability of the smallest shifts, moved to shift 0.
+    """Returns the weights after probability was moved to shift 0: all of ``lost``, and at least 1e-18 from the smallest
+    shifts.
 
     The result is dominated by the given mixture, because shifts only become smaller (mixtures.md section 1).
     """

@@ -140,7 +140,7 @@ class ParticipationMixture:
         return numbers * self._rare + (self._k.count - numbers) * self._common
 
     def _bound_curves_below(self, numbers: _Array, epsilon: float) -> _Array:
-        """Returns lower ends of the curves of these numbers."""
+        """Returns lower ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
@@ -150,7 +150,7 @@ class ParticipationMixture:
         return low
 
     def _bound_curves_above(self, numbers: _Array, epsilon: float) -> _Array:
-        """Returns upper ends of the curves of these numbers."""
+        """Returns upper ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
         at = np.maximum(np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
         high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
@@ -351,7 +351,8 @@ in log delta or in log epsilon."""
 
 
 def _compare_participation_delta(value: float, delta: float) -> float:
-    """Returns ln(value / delta). In spite of roundings, it is positive if and only if ``value`` exceeds ``delta``."""
+    """Returns ln(value / delta). In spite of roundings, the result is positive if and only if ``value`` exceeds
+    ``delta``."""
     if not value > 0:
         return -math.inf
     ratio = math.log(value) - math.log(delta)

@@ -69,7 +69,7 @@ class ByParticipations:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by sums over the number of participations.
 
-        At a negative epsilon the sums are those of the reversed pair.
+        At a negative epsilon the sums are computed for the reversed pair.
         """
         back = epsilon < 0
         found = _find_participation_curves(parts, _REVERSED[direction] if back else direction)
@@ -92,7 +92,8 @@ def _build_participation_bound(lower: float, upper: float) -> Bound:
 
 @lru_cache(maxsize=16)
 def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBounds | None:
-    """Returns bounds of the curve of one sampled Gaussian and plain ones; None if the engine cannot serve the parts."""
+    """Returns bounds of the curve of one sampled Gaussian and plain Gaussians; None if the engine cannot serve the
+    parts."""
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
     if len(sampled) != 1:

@@ -22,8 +22,8 @@ _MOST_RUNS = 10**15
 need more memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
-"""Smallest and largest noise multiplier that are served. Their squares, the inverses of these and the losses are far
-from overflow and underflow."""
+"""Smallest and largest noise multiplier that are served. The squares of both, the inverses of these squares and the
+losses are far from overflow and underflow."""
 
 
 class Prv:

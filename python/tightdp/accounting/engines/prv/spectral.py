@@ -28,13 +28,14 @@ Sums = tuple[float, float, float]
 
 
 class PrvBackend(Protocol):
-    """An array library with the cells of a loss."""
+    """An array library, with a method that computes the cells of a loss."""
 
     name: str
     xp: Any
 
     def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
-        """Returns P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
+        """Returns the probability that the loss is in ((first + i - 1/2) h, (first + i + 1/2) h], for each i <
+        count."""
 
     def copy_to_host(self, array: Any) -> Any:
         """Returns a NumPy array with the same values."""
@@ -45,8 +46,8 @@ def compose_prv_by_transforms(
 ) -> tuple[Any, list[Sums], float, float]:
     """Returns the same results as the core's ``compose``.
 
-    The results are n masses of the composed loss, sums over each loss's cells, the transform's kappa, and the relative
-    error of each mass.
+    The results are n masses of the composed loss, sums over each loss's cells, the error bound kappa of the transform,
+    and the relative error of each mass.
     """
     xp = backend.xp
     kappa = check_prv_transform_rounding(backend, n)
@@ -65,7 +66,8 @@ def compose_prv_by_transforms(
 
 
 def bound_prv_transform_rounding(n: int) -> float:
-    """Returns kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
+    """Returns the error bound kappa of a library's transforms of length n, a power of two (docs/theory/fft.md, section
+    4)."""
     return 10 * _UNIT * (math.log2(n) + 2)
 
 

@@ -26,7 +26,7 @@ up to about the square of this error."""
 def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Returns the smallest upper bound of epsilon(delta) over the orders searched, at least 0.
 
-    It is infinite if every moment is infinite.
+    The bound is infinite if every moment is infinite.
     """
     return max(minimize_over_renyi_orders(lambda c: epsilon_at_renyi_order(c, log_moment(c), delta))[0], 0.0)
 
@@ -44,7 +44,7 @@ def convert_renyi_log_delta(log_delta: float) -> float:
 
 
 def epsilon_at_renyi_order(c: float, moment: float, delta: float) -> float:
-    """Returns the upper bound of epsilon from the single order c + 1. It may be negative."""
+    """Returns the upper bound of epsilon from the single order c + 1. The bound may be negative."""
     if not moment < INF:
         return INF
     return ((moment + log_factor_of_renyi_conversion(c) - log(delta)) / c).hi

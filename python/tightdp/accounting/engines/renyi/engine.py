@@ -37,7 +37,7 @@ class Renyi:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Bounds epsilon by the best order, at the part of ``delta`` that the failures leave.
 
-        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
@@ -56,7 +56,7 @@ class Renyi:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by the best order, and adds the probability of a failure.
 
-        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
         rest = conversion.convert_renyi_log_delta(

@@ -34,7 +34,8 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
-    """Returns a lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
+    """Returns a lower bound of epsilon(delta) over the class, which is log((r - delta)/s) for the best member that is
+    found."""
 
     def log_ratio_of_member(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
@@ -48,7 +49,8 @@ def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_delta_below(rho: float, xi: float, epsilon: float) -> float:
-    """Returns a lower bound of delta(epsilon) over the class: r - e^epsilon s."""
+    """Returns a lower bound of delta(epsilon) over the class, which is r - e^epsilon s for the best member that is
+    found."""
 
     def delta_of_member(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
@@ -66,8 +68,8 @@ def _find_best_zcdp_member(
 ) -> tuple[float, float]:
     """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
 
-    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). The loss for
-    which that conversion is an equality has this probability.
+    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). In a pair for
+    which this conversion is an equality, one loss has this probability.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
