@@ -97,8 +97,8 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # In discrete.md the probability of the failure is a sum of a term of tau, called eta there, and a smaller term of
-    # sigma. Here the term of tau is counted twice, in place of both terms.
+    # The failure probability of discrete.md is a sum of a term of tau, called eta there, and a smaller term of sigma.
+    # Here the term of tau is counted twice, in place of both terms.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None
