@@ -1,8 +1,9 @@
-"""Pairs of discrete distributions P and Q of which all masses are known, up to roundings: complete pairs.
+"""Complete pairs, which are pairs of discrete distributions P and Q whose masses are all known, up to roundings.
 
 A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_loss_table`` returns
 one complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold
-after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (Lemma of that section).
+after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (the lemma of section
+10).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that is recorded as ``slack``. For a larger error the losses themselves are moved."""
+"""Largest error of the losses that becomes the ``slack`` of a pair. For a larger error the losses themselves are
+moved."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Largest relative width at which a range of Q's mass where P has none is replaced by one number."""
+"""Largest relative width of a range of ``hidden`` masses that is replaced by one number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +72,7 @@ class LossTable(NamedTuple):
 def bound_hidden_mass_of_loss_table(losses: Array, masses: Array, error: float) -> tuple[float, float]:
     """Returns a lower and an upper bound of 1 minus the sum of Q's masses. Both bounds may be negative.
 
-    Each given loss differs from the true one by at most ``error``.
+    Each given loss differs from the true loss by at most ``error``.
     """
     found, rounding = _sum_q_masses_of_loss_table(losses, masses)
     with np.errstate(over="ignore"):
@@ -80,10 +82,12 @@ def bound_hidden_mass_of_loss_table(losses: Array, masses: Array, error: float) 
 
 
 def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
-    """Returns a complete pair that dominates every pair of a table, and one that every pair of the table dominates.
+    """Returns a complete pair that dominates every pair of a table, and one that all pairs of the table dominate.
+
+    The pairs of the table are those that agree with it, up to ``error``.
 
     ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
-    the true one. Both results are the same object if the table is exact except for roundings.
+    the true loss. Both results are the same object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
     lost, scale = _measure_deficit_of_loss_table(masses, infinity)
@@ -108,7 +112,7 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
 
 
 def _bound_stated_mass_of_loss_table(stated: float | None, least: float, most: float) -> tuple[float, float]:
-    """Returns bounds of Q's mass where P has none. The losses imply that it is between ``least`` and ``most``.
+    """Returns bounds of Q's mass where P has none. The losses imply that this mass is between ``least`` and ``most``.
 
     A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A
     ``stated`` mass of at least ``most`` is taken as an upper bound.
@@ -137,7 +141,8 @@ def _measure_deficit_of_loss_table(masses: Array, infinity: float) -> tuple[floa
 
 
 def _raise_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair with the losses of the table plus ``error``: one of the pairs that the table stands for."""
+    """Returns the pair with the losses of the table plus ``error``, which is one of the pairs that the table stands
+    for."""
     losses, masses = _merge_equal_losses_of_loss_table(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
@@ -161,17 +166,18 @@ def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> Complet
 
 
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that bounds others from below.
+    """Returns a complete pair that bounds other pairs from below.
 
     The returned pair is dominated by every pair whose curve is above that of ``low`` and whose reversed curve is above
-    that of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where the two curves cross,
-    it has the losses of ``low``, and left of that point the losses of ``high``. One atom at the point itself has the
-    rest of both distributions. The loss of this atom has an error of at most ``slack``.
+    that of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where the curves of ``low``
+    and ``high`` cross, the returned pair has the losses of ``low``, and left of that point the losses of ``high``. One
+    atom at the point itself has the rest of both distributions. The loss of this atom has an error of at most
+    ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    # The first ``left`` losses of b are kept, and the losses of a from index ``right`` on.
+    # The first ``left`` losses b of ``high`` are kept, and the losses a of ``low`` from index ``right`` on.
     left, right = _find_crossing_of_loss_tables(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
@@ -195,7 +201,7 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
                 return _join_loss_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
-        # The kept loss that is nearest to the atom is merged into it. Later steps merge more losses at a time.
+        # The kept loss that is nearest to the atom is merged into the atom. Later steps merge more losses at a time.
         far_a = a[right] - at if right < len(a) else math.inf
         far_b = at - b[left - 1] if left > 0 else math.inf
         if far_a <= far_b and right < len(a):

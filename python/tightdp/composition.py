@@ -1,4 +1,4 @@
-"""Base classes of mechanisms and compositions: how they are composed, and the privacy quantities that they bound."""
+"""Base classes of mechanisms and compositions. They define composing, and the methods that bound privacy."""
 
 from __future__ import annotations
 
@@ -156,10 +156,10 @@ class Composable:
         """Returns the trade-off curve of f-DP: bounds on the least type II error beta at each type I error in
         ``alphas``.
 
-        The curve is that of the worst neighbours and of the best test between them. A type I error is to decide that
-        the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite mistake. For a
-        relation of two directions, such as the default, beta is the smaller one of the two directions. ``width`` is
-        the absolute width of the bounds on beta that is aimed at.
+        The curve belongs to the worst neighbours, and to the best test that tells them apart. A type I error is to
+        decide that the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite
+        mistake. For a relation of two directions, such as the default, the smaller beta of the two directions counts.
+        ``width`` is the absolute width of the bounds on beta that is aimed at.
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -180,10 +180,10 @@ class Composable:
 
         Orders are finite numbers > 1, of any shape.
 
-        The divergence is that of the worse direction. Both ends agree up to roundings for Gaussians, Laplace noise,
-        pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the divergence of
-        a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything
-        may be revealed.
+        The divergence is the larger one of the two directions. Both ends agree up to roundings for Gaussians, Laplace
+        noise, pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the
+        divergence of a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite
+        if everything may be revealed.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for an order that is not above 1.
 
@@ -311,9 +311,9 @@ class Mechanism(Composable):
     symmetric: ClassVar[bool]
     """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """True if one dominating pair holds for data sets of every size. It then holds for every link of a chain of data
-    sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets of
-    ``dataset_size`` records."""
+    """True if one dominating pair holds for data sets of every size. The pair then holds for every link of a chain of
+    data sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets
+    of ``dataset_size`` records."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
     The set is empty if the mechanism cannot run on a sample."""
@@ -448,7 +448,7 @@ class Composition(Composable):
         """Returns the sums and multiples that are still to be merged, or the parts if that is done.
 
         This method may run while another thread merges. The merging thread sets the parts before it drops the sums and
-        multiples, and this method reads the two in the opposite order. So it never finds both missing.
+        multiples, and this method reads the two in the opposite order. So this method never finds both missing.
         """
         pending = self._pending
         return pending if self._latest is None else self._latest

@@ -1,4 +1,4 @@
-"""Releases the values that occur often in a column, and charges for it (docs/theory/frequent.md)."""
+"""Releases the values that occur often in a column, and charges for the release (docs/theory/frequent.md)."""
 
 from __future__ import annotations
 

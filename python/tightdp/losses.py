@@ -27,8 +27,8 @@ Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
 """Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
-"""Error of the loss of the atom at which two bounds of a distribution function are joined. It is smaller than any
-spacing of arguments."""
+"""Error of the loss of the atom at which two bounds of a distribution function are joined. This error is smaller than
+any spacing of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class PrivacyLoss(Mechanism):
     relations are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
     P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
     none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
-    ``optimistic`` is for lower bounds. If given, it is (losses, probabilities, infinity) of a pair that the true pair
-    dominates, with losses within ``loss_error`` too. If it is None, the pair itself is taken as exact.
+    ``optimistic`` is for lower bounds. It is either (losses, probabilities, infinity) of a pair that the true pair
+    dominates, with losses within ``loss_error`` too, or None. With None, the pair itself is taken as exact.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
     The pairs may have any losses within ``loss_error``, and the rest of Q may lie on outcomes that P does not have.

@@ -248,9 +248,9 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. For a single mechanism, this member is the one that reveals most among those that release one bit. In
-    a composition it is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7).
-    Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    of the class. For a single mechanism, the member is the one that reveals most among all members that release one
+    bit. In a composition the member is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md
+    section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ class DiscreteGaussian(Mechanism):
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
         Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
         quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
@@ -321,9 +321,9 @@ class DiscreteGaussianVector(Mechanism):
     """Adds the integer noise of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
     moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
 
-    No single vector is the worst one, so the two ends of a bound differ. The upper end is that of zCDP or, if sigma is
-    above about 4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a
-    vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    No single vector is the worst one, so the two ends of a bound differ. The upper end comes from zCDP or, if sigma is
+    above about 4, from a Gaussian of nearly the same deviation. The lower end comes from a vector along an axis, or
+    from a vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ class DiscreteLaplace(Mechanism):
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
         Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
         quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
@@ -491,8 +491,8 @@ class TruncatedPoissonSampled(Mechanism):
     The sample holds each of ``dataset_size`` records with ``sampling_probability``. If it is larger than
     ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from it.
 
-    ``dataset_size`` is public, and counts the record that is added or removed. The upper end is that of a mixture of a
-    Poisson sample and a sample of fixed size. The lower end is that of a Poisson sample whose sampling probability is
+    ``dataset_size`` is public, and counts the record that is added or removed. The upper end comes from a mixture of a
+    Poisson sample and a sample of fixed size. The lower end comes from a Poisson sample whose sampling probability is
     the probability that a record is in the batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv
     2508.15089.
 
@@ -544,8 +544,9 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
     record may be drawn several times.
 
-    It is accounted only under "replace" and "replace_special". The two ends of a bound differ: the upper end assumes
-    that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
+    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ, because the
+    upper end assumes that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md
+    section 6).
 
     Parameters
     ----------
@@ -579,7 +580,8 @@ class SampledWithReplacement(Mechanism):
 class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
-    It is accounted only under "replace" and "replace_special": adding a record would change the size of the data set.
+    The mechanism is accounted only under "replace" and "replace_special", since adding a record would change the size
+    of the data set.
 
     Parameters
     ----------
@@ -655,9 +657,9 @@ class RandomAllocation(Mechanism):
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
         ``Gaussian`` unless ``epochs`` is 1. The contributions of a record to one of its rounds, in all epochs, are
-        together one contribution that is sqrt(epochs) times as long. They may depend on earlier outputs. The result is
-        exact, except for the last digit of the noise multiplier, which is rounded down (docs/theory/allocation.md
-        section 8).
+        together one contribution that is sqrt(epochs) times as long. The contributions may depend on earlier outputs.
+        The result is exact, except for the last digit of the noise multiplier, which is rounded down
+        (docs/theory/allocation.md section 8).
 
         >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
@@ -757,9 +759,9 @@ def banded_factorization(
     0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
     and the group of a record does not depend on the other records. Step t takes a Poisson sample, with
     ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most k = ceil(steps / bands) steps.
-    The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation. It
-    is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError, which names a
-    bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation.
+    The charge is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError,
+    which names a bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125

@@ -100,7 +100,7 @@ class ConfusionMatrix(NamedTuple):
     classes: tuple[Any, ...]
     """The labels of rows and columns."""
     half_width: float
-    """Bound on the distance of each count from the true one. It holds for all counts at once with probability
+    """Bound on the distance of each count from the true count. The bound holds for all counts at once with probability
     ``confidence``."""
     charged: Composition
     privacy: Bound

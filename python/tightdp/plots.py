@@ -32,7 +32,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 """Dashes of the runs, in order. Eight runs have eight different pairs of dash and marker."""
 _THIN_WIDTH = 0.01
-"""Width below which a band is as thin as its line. It is relative for a profile and absolute for a trade-off curve."""
+"""Width below which a band is as thin as its line. This width is relative for a profile and absolute for a trade-off
+curve."""
 _PIECES = 10
 """Number of pieces in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000

@@ -1,4 +1,4 @@
-"""Mechanisms that are built from a whole composition: the best of several runs of it, and its guarantee for groups."""
+"""Mechanisms that are built from a whole composition: the best output of several runs, and the guarantee for groups."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SelectionOrGroup(Mechanism):
 
 
 def _reduce_run_of_selection_or_group(run: Any) -> Composable:
-    """Returns the mechanism if ``run`` is a composition of just one, and otherwise the composition.
+    """Returns the mechanism if ``run`` is a composition of just one mechanism, and otherwise the composition.
 
     Raises TypeError if ``run`` is neither a mechanism nor a composition.
     """
@@ -75,10 +75,10 @@ class RepeatAndSelect(SelectionOrGroup):
     ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
     does not depend on the data. So if outputs are compared by a score, the score must be a part of the output. The
     number of runs has the expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1.
-    A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"`` it is Poisson, so
-    there may be no run and no release. The upper end of a bound holds for all mechanisms with the privacy profile of
-    ``mechanism``, and the lower end for some of them (docs/theory/derived.md section 1). Source: Papernot and Steinke
-    (2022), Theorems 2 and 6.
+    A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"`` the distribution
+    is Poisson, so there may be no run and no release. The upper end of a bound holds for all mechanisms with the
+    privacy profile of ``mechanism``, and the lower end for some of them (docs/theory/derived.md section 1). Source:
+    Papernot and Steinke (2022), Theorems 2 and 6.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ class Group(SelectionOrGroup):
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other
     cases the upper end is the smallest bound that holds for all mechanisms with the privacy profile of ``mechanism``.
-    The lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of
-    a composition separately if that is exact.
+    The lower end is the one for a single record (docs/theory/derived.md section 2). ``Composition.group`` treats a
+    mechanism of a composition separately if that is exact.
 
     Raises ValueError for a ``size`` out of its range.
 

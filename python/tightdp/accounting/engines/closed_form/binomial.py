@@ -1,7 +1,7 @@
 """The curve of k releases of e-DP binary randomised response (docs/theory/closed-forms.md section 4).
 
-By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and p =
-1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
+By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and
+p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
 from there. Otherwise 1 - delta is computed as two sums, whose terms fall away from the first i. In either case the sums
 need about ten standard deviations of the binomial, never k terms.
 """

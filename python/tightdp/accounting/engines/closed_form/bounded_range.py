@@ -41,8 +41,8 @@ def count_bounded_range_cells(eta: float, count: int) -> int:
 class RepeatedBoundedRangeCurve(PrivacyCurve):
     """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
 
-    The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with e
-    = eta/2 in every step.
+    The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with
+    e = eta/2 in every step.
     """
 
     term = "class"

@@ -34,8 +34,8 @@ class PrvBackend(Protocol):
     xp: Any
 
     def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
-        """Returns the probability that the loss is in ((first + i - 1/2) h, (first + i + 1/2) h], for each i <
-        count."""
+        """Returns the probability that the loss is in ((first + i - 1/2) h, (first + i + 1/2) h], for each
+        i < count."""
 
     def copy_to_host(self, array: Any) -> Any:
         """Returns a NumPy array with the same values."""
