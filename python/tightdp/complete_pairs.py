@@ -1,9 +1,9 @@
 """Complete pairs, which are pairs of discrete distributions P and Q whose masses are all known, up to roundings.
 
 A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_loss_table`` returns
-one complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold
-after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (the lemma of section
-10).
+one complete pair that dominates all of these pairs, and one that all of these pairs dominate. The two dominations still
+hold after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (the lemma of
+section 10).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def bound_hidden_mass_of_loss_table(losses: Array, masses: Array, error: float) 
 def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
     """Returns a complete pair that dominates every pair of a table, and one that all pairs of the table dominate.
 
-    The pairs of the table are those that agree with it, up to ``error``.
+    A pair of the table is one that agrees with the table, up to ``error``.
 
     ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
     the true loss. Both results are the same object if the table is exact except for roundings.
@@ -168,11 +168,11 @@ def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> Complet
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
     """Returns a complete pair that bounds other pairs from below.
 
-    The returned pair is dominated by every pair whose curve is above that of ``low`` and whose reversed curve is above
-    that of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where the curves of ``low``
-    and ``high`` cross, the returned pair has the losses of ``low``, and left of that point the losses of ``high``. One
-    atom at the point itself has the rest of both distributions. The loss of this atom has an error of at most
-    ``slack``.
+    The returned pair is dominated by every pair whose curve is above the curve of ``low`` and whose reversed curve is
+    above the reversed curve of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where
+    the curves of ``low`` and ``high`` cross, the returned pair has the losses of ``low``, and left of that point the
+    losses of ``high``. One atom at the point itself has the rest of both distributions. The loss of this atom has an
+    error of at most ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
@@ -214,7 +214,7 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
 def _find_crossing_of_loss_tables(
     low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float
 ) -> tuple[int, int]:
-    """Finds the last point where the curve of ``high`` is not below that of ``low``.
+    """Finds the last point where the curve of ``high`` is not below the curve of ``low``.
 
     Returns the number of losses of ``high`` to the left of this point, and the index of the first loss of ``low`` to
     its right. Roundings may move the point, so the caller must check it.

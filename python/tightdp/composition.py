@@ -1,4 +1,4 @@
-"""Base classes of mechanisms and compositions. They define composing, and the methods that bound privacy."""
+"""Base classes of mechanisms and compositions, which define composing and the methods that bound privacy."""
 
 from __future__ import annotations
 

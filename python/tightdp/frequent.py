@@ -49,7 +49,7 @@ class FrequentValues(NamedTuple):
     """
 
     values: tuple[str, ...]
-    """The released values. They are sorted, so that their order reveals nothing."""
+    """The released values, sorted, so that their order reveals nothing."""
     threshold: int
     """Number of records that a value's noisy count must reach for the value to be released."""
     charged: Composition

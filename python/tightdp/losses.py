@@ -71,7 +71,7 @@ class PrivacyLoss(Mechanism):
     loss_error: float = 0.0
     optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
     dominating: CompletePair = field(init=False, repr=False, compare=False)
-    """A complete pair for upper bounds. It dominates every pair that these numbers stand for."""
+    """A complete pair for upper bounds, which dominates every pair that these numbers stand for."""
     dominated: CompletePair = field(init=False, repr=False, compare=False)
     """A complete pair for lower bounds. Every pair that these numbers stand for dominates it."""
 
@@ -249,7 +249,7 @@ class PrivacyLoss(Mechanism):
         is distributed between two arguments. For upper bounds mass is moved up to the next argument, and mass beyond
         ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a composition of k such
         losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] + error). Pass
-        ``mirrored=True`` if it applies: otherwise the curve of (Q, P) is known only up to k spacings.
+        ``mirrored=True`` if this is true of the pair. Otherwise the curve of (Q, P) is known only up to k spacings.
 
         Raises ValueError if ``cdf`` returns numbers outside [0, 1], or another number of values than it got.
 

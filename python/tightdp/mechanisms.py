@@ -611,7 +611,7 @@ class FixedSizeSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations with a proved dominating pair. They keep the number of records."""
+        """Relations with a proved dominating pair, all of which keep the number of records."""
         return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -696,7 +696,7 @@ class TreeAggregation(Mechanism):
     ``noise_multiplier`` is sigma over the bound on the L2 norm of a record's contribution.
 
     A record is in at most k = floor(log2(steps)) + 1 nodes, and a record of the first step is in exactly k. So the
-    account is that of k Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over
+    account is the account of k Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over
     disjoint steps, take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021),
     Theorem 4.1.
 
@@ -742,7 +742,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """A Gaussian with a count. Their composition has the same account under ``relations``."""
+        """A Gaussian with a count. So many releases of this Gaussian have the same account under ``relations``."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:

@@ -189,7 +189,7 @@ class PrivateSearchCV(BaseEstimator):
         return self
 
     def _split_table(self, X: Any, labels: NDArray[Any], source: RandomSource) -> tuple[_TablePart, _TablePart]:
-        """Returns the records to train on, and those that are held out at random."""
+        """Returns the records to train on, and the records that are held out at random."""
         outside = source.bernoulli(self.holdout, len(labels))
         _require_records_outside_holdout(len(labels) - int(outside.sum()))
         inner, outer = (

@@ -79,7 +79,7 @@ PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
 class _PipelinePlan(NamedTuple):
-    """Steps and charges of a pipeline. They are fixed before a record is used."""
+    """Steps and charges of a pipeline, which are fixed before a record is used."""
 
     steps: list[tuple[str, Any]]
     """Copies of the steps, which will be fitted. The noise or budget of each is set."""

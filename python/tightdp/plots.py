@@ -64,7 +64,7 @@ _LIGHT = _PlotScheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light page. They are the colours of Okabe and Ito (2008), with a dark red in place of their yellow."""
+"""Colours on a light page: the colours of Okabe and Ito (2008), with a dark red in place of yellow."""
 _DARK = _PlotScheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",

@@ -51,8 +51,9 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
 """Work units, of which a million take about a millisecond. ``_SEARCHED`` is the work of one step of a search in Python.
-If the run that is searched is itself a repeated run or a group, ``_NESTED`` is the work of a step for both ends of a
-bound, and ``_NESTED_ABOVE`` for the upper end alone. ``_IN_PYTHON`` is the work of one answer of the engine "renyi"."""
+If the run that is searched is itself a repeated run or a group, a step takes the work ``_NESTED`` for both ends of a
+bound. For the upper end alone a step takes ``_NESTED_ABOVE``. ``_IN_PYTHON`` is the work of one answer of the engine
+"renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
 """``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. It is
 divided by ``_DEEPER`` for each level of runs inside of runs."""
@@ -199,7 +200,7 @@ def _ask_engines_about_links(
 
 
 def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
-    """Returns the known curves of ``run``. They are computed once for all parts of a question."""
+    """Returns the known curves of ``run``, which are computed once for all parts of a question."""
     with share_work_of_question() as kept:
         key = run, direction, request
         if key not in kept:
@@ -218,8 +219,7 @@ def _list_compositions_for_engines(parts: Parts, direction: Direction, request: 
 
 
 _CURVES: WorkCache[list[list[tuple[float, float]]]] = WorkCache(16)
-"""Whole curves of the repeated runs and groups of a composition. They are kept for accounts that grow and are asked
-again."""
+"""Whole curves of the repeated runs and groups of a composition, kept for accounts that grow and are asked again."""
 
 
 def _ask_engines_for_dominating_losses(

@@ -28,8 +28,8 @@ size. A larger tolerance would not save time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Smallest and largest noise multiplier that are served. Both are far beyond any use. Their squares, and the inverses
-of these squares, are normal doubles."""
+"""Smallest and largest noise multiplier that are served. Both are far beyond any use. The squares of both, and the
+inverses of these squares, are normal doubles."""
 
 
 class Contour:

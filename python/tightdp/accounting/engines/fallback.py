@@ -71,4 +71,4 @@ class Fallback:
 
 
 _MOST_PARTS = 16
-"""Largest number of parts other than Gaussians that are asked about. Each of them takes the time of a closed form."""
+"""Largest number of parts other than Gaussians that are asked about. Each part takes the time of a closed form."""

@@ -280,9 +280,9 @@ def noise_multiplier(
 ) -> float:
     """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
-    DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. Further keywords are
-    those of ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful
-    of bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
+    DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The further keywords are
+    as for ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful of
+    bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
     result is then 1e-4, the smallest multiplier that is searched.
 
     Parameters

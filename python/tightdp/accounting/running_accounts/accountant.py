@@ -38,7 +38,7 @@ class Accountant:
 
     Any number of threads may record releases and ask for bounds at the same time. No release is lost, and an answer
     covers all releases that were recorded at one moment. A forked child process can read its parent's account, but
-    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account. It belongs to the
+    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account, which belongs to the
     process that made the copy.
 
     Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last

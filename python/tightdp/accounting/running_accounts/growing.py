@@ -23,8 +23,8 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
 _GROWN = 1.25
 """Factor by which the number of sampled steps must grow after a failed inversion before the next one is tried."""
 _OUTWARD = 1 + 1e-9
-"""Factor that covers the roundings of a sum. It exceeds 1 by more than the relative rounding of a million additions of
-terms with the same sign."""
+"""Factor that covers the roundings of a sum. The factor exceeds 1 by more than the relative rounding of a million
+additions of terms with the same sign."""
 _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 

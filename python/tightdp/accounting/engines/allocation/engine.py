@@ -213,7 +213,8 @@ def _solve_allocation_epsilons(
 def _bracket_allocation_epsilon(
     atoms: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns neighbouring epsilons >= 0. The curve exceeds ``delta`` at the first of them, and not at the second."""
+    """Returns two neighbouring epsilons >= 0. The curve exceeds ``delta`` at the first epsilon, and not at the second
+    one."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:

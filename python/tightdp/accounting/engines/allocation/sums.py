@@ -23,8 +23,8 @@ from ..engine_interface import Direction
 U = 2.0**-53
 POINTS = 1 << 16
 UNITS = 2 * 10**8
-"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of them are for the moments of the
-scores."""
+"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of these units are for the moments of
+the scores."""
 MOST_STEPS = 10**7
 """Largest number of steps. The rounding error grows with the number of steps, and with more steps it exceeds the
 result."""

@@ -105,8 +105,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
         The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
-        same two sums give delta at all epsilons between two neighbouring losses. So they are cached, and the last steps
-        of an inversion use them again.
+        same two sums give delta at all epsilons between two neighbouring losses. So the two sums are cached, and the
+        last steps of an inversion use the cached sums.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),
@@ -181,8 +181,8 @@ point."""
 _SUBNORMAL = 2.0**-1072
 """Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP
-"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. It covers
-four roundings and the error of the odds."""
+"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. The bound
+covers four roundings and the error of the odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 

@@ -71,8 +71,8 @@ class GaussianSelections(PrivacyCurve):
     def invert_delta(self, delta: float) -> Range:
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
-        The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
-        Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
+        The search takes secant steps, and halves the bracket if a step leaves it. The search starts near the epsilon of
+        a Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
         certified.
         """
         if delta == 0:
@@ -109,9 +109,9 @@ def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Arra
 
     The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are
     differences of slopes and suffer from rounding. The factor corrects for this rounding. It is the largest ratio of
-    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. This
-    suffices, because both curves are linear in x between nodes. Their values at nodes are sums of positive terms, so
-    the ratios are accurate.
+    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. The
+    ratios at nodes suffice, because both curves are linear in x between nodes. The values of both curves at nodes are
+    sums of positive terms, so the ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)

@@ -29,7 +29,7 @@ from .privacy_curve import PrivacyCurve, invert_privacy_curve_from_above, invert
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Largest number of outcomes. It takes a twentieth of a second to find so many, and a hundredth for each answer."""
+"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
@@ -74,7 +74,7 @@ def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
 
 
 def _count_outcome_multisets(kinds: int, size: int) -> int:
-    """Returns C(size + kinds - 1, size), or 0 if it is too large."""
+    """Returns the number C(size + kinds - 1, size) of multisets, or 0 if this number is too large."""
     small = min(size, kinds - 1)
     if kinds < 1 or (kinds > 1 and size > MOST_OUTCOMES) or small > 10:
         return 0
@@ -163,7 +163,8 @@ class TabulatedCurve(PrivacyCurve):
 
 
 class FewOutcomesCurve(TabulatedCurve):
-    """The curve of a composition of mechanisms with atoms. Its outcomes are computed when they are first needed."""
+    """The curve of a composition of mechanisms with atoms. The outcomes are computed when the curve first needs
+    them."""
 
     def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
         self._key = parts, direction, high
@@ -374,7 +375,7 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
 def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles.
 
-    An atom is left out if its mass is a difference of two numbers of sixty digits that are equal. It counts as an
+    An atom whose mass is a difference of two equal numbers of sixty digits is left out. The atom then counts as an
     infinite loss.
     """
     atoms = [one for one in found.atoms if one.log_p.is_finite()]

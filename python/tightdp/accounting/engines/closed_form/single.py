@@ -124,10 +124,10 @@ class CurveWithFailure(PrivacyCurve):
 
 
 class SampledRemoveCurve(PrivacyCurve):
-    """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is that of (P, Q).
+    """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is the curve of (P, Q).
 
-    Its delta at eps is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi 2018, Theorem
-    2).
+    The delta of this pair at eps is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi
+    2018, Theorem 2).
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
@@ -145,9 +145,9 @@ class SampledRemoveCurve(PrivacyCurve):
 
 
 class SampledAddCurve(PrivacyCurve):
-    """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is that of (P, Q), a symmetric pair.
+    """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is the curve of (P, Q), a symmetric pair.
 
-    Its delta at eps is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
+    The delta of this pair at eps is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:

@@ -45,7 +45,7 @@ def charge_sample_truncation(q: float, batch_size: int, dataset_size: int) -> No
 
 @lru_cache(maxsize=256)
 def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
-    """Returns the truncation and the number of terms that were added up for it."""
+    """Returns the truncation, and the number of terms that were added up to compute the truncation."""
     tail, terms = _sum_tail_of_truncation(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
     most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # the largest q B / (s + 1) for s >= B

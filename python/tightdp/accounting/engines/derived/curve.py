@@ -25,7 +25,7 @@ _STEEPEST = 1e130
 _UNITS = 1000
 """Measured work units for one link of one chain."""
 _MOST = 1000
-"""Largest number of chains. It limits the number of corners of the curve."""
+"""Largest number of chains, which limits the number of corners of the curve."""
 
 
 def list_points_of_derived_curve(

@@ -194,8 +194,7 @@ def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p
 
 
 def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
-    """Returns the height of a weighted mean of two chains. The weights are those that give the mean the slope
-    e^epsilon.
+    """Returns the height of a weighted mean of two chains. The weights give the mean the slope e^epsilon.
 
     If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
     """

@@ -3,8 +3,8 @@ section 2).
 
 Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
 they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the largest
-losses of both directions, and middles of intervals. An interval is halved until a further line in it would lower the
-lines at its ends by less than a tolerance.
+losses of both directions, and middles of intervals. An interval is halved until a further line in the interval would
+lower the lines at the ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LinesOfInnerRun:
         return any(found)
 
     def _add_line_at(self, e: float) -> bool:
-        """Adds the line of the epsilon ``e``. Returns False if it is there already."""
+        """Adds the line of the epsilon ``e``. Returns False if this line is there already."""
         if e in self._delta:
             return False
         self._delta[e] = self._run.above(e).upper
@@ -70,7 +70,8 @@ class LinesOfInnerRun:
         return True
 
     def _insert_line_between(self, a: float, b: float) -> bool:
-        """Adds a line between the epsilons ``a`` and ``b`` if it may gain enough. Tells whether a line was added."""
+        """Adds a line between the epsilons ``a`` and ``b`` if a line there may gain enough. Tells whether a line was
+        added."""
         if a == -math.inf:
             return self._add_line_at(max(min(2 * b, -_FIRST), self._bottom))
         if b == math.inf:

@@ -191,9 +191,9 @@ def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsi
 def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
     """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
 
-    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has r
-    - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output is
-    in the set with probability h(r) under P and h(s) under Q, where h is ``runs.repeated_probability``. So delta of the
+    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
+    the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in
+    the set with probability h(r) under P and h(s) under Q, where h is ``runs.repeated_probability``. So delta of the
     selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
     first term from below, and a tangent bounds h(s) from above.
     """

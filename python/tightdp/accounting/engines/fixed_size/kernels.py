@@ -54,7 +54,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
 def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
 
-    For x < 1 the bounds are those of the curve minus the trivial curve 1 - x.
+    For x < 1 the trivial curve 1 - x is subtracted from the curve, and the bounds hold for the difference.
     """
     at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper

@@ -1,4 +1,4 @@
-"""Weights of mixtures of Gaussians, and of the samples that lead to them (docs/theory/mixtures.md)."""
+"""Weights of mixtures of Gaussians, and of samples that lead to such mixtures (docs/theory/mixtures.md)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def measure_error_of_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1 by a rounding. They stand for the mixture in which the
-    largest probability makes up this difference.
+    The probabilities are doubles, whose sum may differ from 1 by a rounding. The probabilities stand for the mixture in
+    which the largest probability makes up this difference.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
@@ -101,5 +101,5 @@ def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
-"""Probability of the smallest shifts that is moved to shift 0. Compared with it, the left-out probability (``_FAINT``)
-is negligible."""
+"""Probability of the smallest shifts that is moved to shift 0. Compared with this probability, the left-out probability
+(``_FAINT``) is negligible."""

@@ -1,7 +1,7 @@
 """Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
 The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q). If the adversary is told
-these steps, the curve is that of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
+these steps, the curve is the curve of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
 little noise, the outputs show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of
 the probability that exactly these steps hold the record. This gives a lower bound that is nearly the truth.
 """
@@ -249,8 +249,8 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # Distances of the means of an output with the record (``near``) and without it (``far``) from the output at which
-    # both parts of the mixture have the same density, in standard deviations.
+    # The two parts of the mixture have the same density at one output. ``near`` is the distance of that output from the
+    # mean with the record, and ``far`` from the mean without the record, in standard deviations.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi

@@ -34,7 +34,7 @@ curves of many participation counts overlap, and each of these curves takes time
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
 record that is removed or added. The mixture of curves, whose terms take long, is not needed there. Up to this noise
-multiplier, one number may also stand for all participation counts if there are more than ``MOST_SPAN`` of them."""
+multiplier, one number may also stand for all participation counts if these are more than ``MOST_SPAN``."""
 
 
 class CurveBounds(NamedTuple):

@@ -29,8 +29,8 @@ losses are far from overflow and underflow."""
 class Prv:
     """The engine of privacy random variables.
 
-    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``). It
-    takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``).
+    The function ``compose`` takes ``bytes_a_point`` bytes of a device's memory for each grid point.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ _LEAST = 2.0**-480
 """Smallest size of a power that is kept. Products of smaller numbers would underflow (docs/theory/fft.md, Theorem
 4)."""
 BYTES_A_POINT = 128.0
-"""Bytes of a device's memory for each grid point. They hold the masses, two spectra with their products and masks, and
-the work space of the transform."""
+"""Bytes of a device's memory for each grid point: for the masses, two spectra with their products and masks, and the
+work space of the transform."""
 
 Loss = tuple[str, float, float, int, float]
 """A loss as (name, first parameter, sampling probability, count, 0). The 0 stands for the probability of an infinite

@@ -19,8 +19,8 @@ _SCAN = 4.0
 """Ratio of neighbouring orders in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
-"""Number of golden sections after the scan. They find the order up to a relative 4^2 * 0.618^28 = 2e-5, and the minimum
-up to about the square of this error."""
+"""Number of golden sections after the scan. So many sections find the order up to a relative 4^2 * 0.618^28 = 2e-5, and
+the minimum up to about the square of this error."""
 
 
 def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
@@ -100,8 +100,8 @@ def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> 
 _STEP = 1.5
 """Ratio of orders in a descent."""
 _FEW = 6
-"""Number of golden sections after a descent. They find the order up to 1.5^2 * 0.618^6 = 8 %, and the minimum up to a
-fraction of the square of this error."""
+"""Number of golden sections after a descent. So many sections find the order up to 1.5^2 * 0.618^6 = 8 %, and the
+minimum up to a fraction of the square of this error."""
 
 
 def _refine_best_renyi_order(
