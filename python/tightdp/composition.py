@@ -22,7 +22,7 @@ mechanisms in the order of ``Composition.latest_last``."""
 class CompositionQuestions(Protocol):
     """The quantities that can be asked of one composition, for one neighbouring relation and one engine.
 
-    The class ``Question`` in ``accounting/questions/question.py`` computes them.
+    The class ``Question`` in ``accounting/questions/question.py`` computes these quantities.
     """
 
     def epsilon(self, delta: float) -> Bound: ...
@@ -59,11 +59,11 @@ class Composable:
     """Function that returns the ``CompositionQuestions`` about a composition, with checked options. This attribute is
     set in ``__init__.py``, so that this module does not import the engines."""
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
-    """Function that returns the composition for groups of records. ``__init__.py`` sets it."""
+    """Function that returns the composition for groups of records. This attribute is set in ``__init__.py``."""
     _draw_curves: ClassVar[Callable[..., Figure]]
-    """Function that draws the curves, ``plots.privacy``. ``__init__.py`` sets it."""
+    """Function that draws the curves, ``plots.privacy``. This attribute is set in ``__init__.py``."""
     _certify: ClassVar[Callable[..., CompositionCertificate]]
-    """Function that returns the certificate of a bound. ``__init__.py`` sets it."""
+    """Function that returns the certificate of a bound. This attribute is set in ``__init__.py``."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -266,7 +266,7 @@ class Composable:
         """Returns bounds on the least probability of guessing wrongly which neighbour was used, at each ``prior``.
 
         ``prior``, in [0, 1], is the probability before the release that the record is in the data. With
-        ``neighbors="add"`` it is the probability that the record is not in the data. The risk is at most
+        ``neighbors="add"`` the ``prior`` is the probability that the record is not in the data. The risk is at most
         min(prior, 1 - prior).
 
         Raises ValueError for ``prior`` out of its range, or a relation that is not proved for a mechanism.

@@ -124,7 +124,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations for which the pair dominates, which follow from ``relation``."""
+        """Relations for which the pair dominates. The argument ``relation`` names them."""
         given: dict[Relation, frozenset[Neighbors]] = {"any": EVERY, "replace": frozenset(("replace",))}
         return given.get(self.relation, EVERY - {"replace"})
 

@@ -120,7 +120,9 @@ class Laplace(Mechanism):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Mechanism):
-    """Any mechanism that is ``epsilon``-DP. It is accounted as binary randomised response, which dominates all of them.
+    """Any mechanism that is ``epsilon``-DP.
+
+    The account uses binary randomised response, which dominates all such mechanisms.
 
     The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a method of every mechanism.
 
@@ -488,8 +490,8 @@ class PoissonSampled(Mechanism):
 class TruncatedPoissonSampled(Mechanism):
     """Runs ``mechanism`` on a Poisson sample, cut to ``batch_size`` records.
 
-    The sample holds each of ``dataset_size`` records with ``sampling_probability``. If it is larger than
-    ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from it.
+    The sample holds each of ``dataset_size`` records with ``sampling_probability``. If the sample is larger than
+    ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from the sample.
 
     ``dataset_size`` is public, and counts the record that is added or removed. The upper end comes from a mixture of a
     Poisson sample and a sample of fixed size. The lower end comes from a Poisson sample whose sampling probability is

@@ -40,7 +40,7 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
 """Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate
-would round it."""
+would round the noise."""
 
 
 class Accuracy(NamedTuple):
@@ -328,7 +328,8 @@ def _bound_accuracy_below(successes: float, failures: float, error: float) -> fl
     """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
     ``error``.
 
-    The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.
+    The limit is Clopper and Pearson's. For so many trials that this limit takes long to compute, Hoeffding's limit is
+    returned.
     """
     trials = successes + failures
     if not trials:

@@ -414,7 +414,7 @@ class _TablePart(NamedTuple):
 
 
 class _PaidModelSelection:
-    """A budget that charges nothing. A score uses it, because the whole search was charged before."""
+    """A budget that charges nothing. A score uses this budget, because the whole search was charged before."""
 
     def spend(self, mechanism: Mechanism) -> None:
         pass

@@ -34,7 +34,7 @@ class AccuracyOptions(TypedDict, total=False):
 
 
 class Options(AccuracyOptions, total=False):
-    """Keywords of every method that bounds privacy. ``accounting/questions/question.py`` checks them."""
+    """Keywords of every method that bounds privacy. ``accounting/questions/question.py`` checks their values."""
 
     neighbors: Neighbors
 

@@ -2,8 +2,8 @@
 (docs/accounting.md).
 
 A question asks for epsilon or delta of a composition in one direction. The interval of every engine contains the truth,
-so the intersection of several intervals contains it too. "auto" stops at the first engine that meets the requested
-width. If no engine does, the answer is the intersection of all intervals.
+and so does the intersection of several intervals. "auto" stops at the first engine that meets the requested width. If
+no engine does, the answer is the intersection of all intervals.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ If the run that is searched is itself a repeated run or a group, a step takes th
 bound. For the upper end alone a step takes ``_NESTED_ABOVE``. ``_IN_PYTHON`` is the work of one answer of the engine
 "renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. It is
-divided by ``_DEEPER`` for each level of runs inside of runs."""
+"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. This
+number is divided by ``_DEEPER`` for each level of runs inside of runs."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
@@ -91,8 +91,7 @@ def ask_engines_for_delta(
 
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. Results about the inner runs of repeated runs and groups are kept until it is
-    found."""
+    """Returns the answer to a question. Results about the inner runs of repeated runs and groups are kept meanwhile."""
     if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
@@ -404,7 +403,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
             continue
         if engine is renyi.ENGINE:
             # This engine is asked even if the budget is spent, because it always has an upper end. For one zCDP
-            # mechanism it also searches for the best member, which takes more work.
+            # mechanism this engine also searches for the best member, which takes more work.
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )

@@ -120,7 +120,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             s = math.floor(min(sensitivity, MAX_COUNT))
             ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
             return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)
-        case m.BoundedRange(eta):  # losses -eta/2 and eta/2
+        case m.BoundedRange(eta):  # the member has the losses -eta/2 and eta/2
             half = eta / 2
             return (((m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0)), 1),),)
         case RepeatAndSelect(shape="poisson"):  # the number of runs may be 0
@@ -130,7 +130,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             return tuple(
                 tuple((find_mechanism_below_group(one, size), count) for one, count in member) for member in found
             )
-        case RepeatAndSelect():  # one run
+        case RepeatAndSelect():  # the member makes one run
             return _list_members_of_run(mechanism.parts)
         case Replaced(inner):
             return tuple(
@@ -147,7 +147,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
         ) if is_or_wraps_mechanism(inner, *_LOOSE):
-            # Only the first part of a member is sampled. Leaving out its other parts reveals no more.
+            # Only the first part of a member is sampled. Leaving out the other parts of the member reveals no more.
             firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)

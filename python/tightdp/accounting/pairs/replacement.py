@@ -106,7 +106,8 @@ _TINY = 1e-300
 def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
     """Returns the losses from the layers of replace.md section 1. The comments here use the notation of that section.
 
-    ``narrow`` says that delta (2 + E) <= 1, where E = e^epsilon.
+    Let E = e^epsilon and s = (1 - delta)/(1 + E), and let R be the distribution without either record. "P has E" means
+    that P has the density E over R on a layer. ``narrow`` says that delta (2 + E) <= 1.
     """
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q

@@ -215,8 +215,8 @@ def _find_slope_of_calibration(
 ) -> float | None:
     """Returns a guess of the derivative d gap / d log x, with the right sign, from points around ``start``.
 
-    The points are ``start`` times and divided by a ratio, which is squared until ``gap`` differs from its value at
-    ``start``. Returns None if ``gap`` has the same value at all points.
+    The points are ``start`` multiplied by a ratio and divided by it. The ratio is squared until ``gap`` differs from
+    its value at ``start``. Returns None if ``gap`` has the same value at all points.
     """
     here = gap(start)
     ratio = 2.0

@@ -42,7 +42,7 @@ _PATIENCE = 6
 """Number of rounds within which the width must fall by a fifth, or no more nodes are added. While delta is known
 accurately, the width falls by a factor of 4 in each round."""
 _UNITS = 2 * 10**9
-"""Work units for all nodes of one pair. Once they are spent, only deltas that need no grid are found."""
+"""Work units for all nodes of one pair. Once these units are spent, only deltas that need no grid are found."""
 _NODE = 10**5
 """Work units for a node whose delta has a formula."""
 _SLACK = 1e-15

@@ -179,7 +179,7 @@ def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mec
     reason = explain_unproved_neighbors(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)
-    if isinstance(mechanism, m.TreeAggregation):  # its d Gaussians are one Gaussian, since their mu^2 add up
+    if isinstance(mechanism, m.TreeAggregation):  # its Gaussians together are one Gaussian, since their mu^2 add up
         one, depth = mechanism.gaussians
         mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":

@@ -381,7 +381,7 @@ _FEW_SELECTED = 16
 
 
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
-    """Returns sums of scores over the steps of each Gaussian allocation that selects several.
+    """Returns sums of scores over the steps, for each Gaussian allocation that selects several steps.
 
     These sums only raise lower ends, so they are left out once the question's budget of work is spent.
     """

@@ -1,7 +1,7 @@
 """Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
 
-Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many of them have the accuracy of a
-double.
+Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such numbers have the accuracy of
+a double.
 """
 
 from __future__ import annotations

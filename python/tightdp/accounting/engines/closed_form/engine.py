@@ -111,7 +111,7 @@ def sum_gaussian_mu_squared(parts: Parts) -> Range:
 def _find_closed_form_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
     """Returns the curve of mechanisms that are (e, d_j)-DP with the same e; or None.
 
-    The probability that none of them fails is prod (1 - d_j).
+    The probability that none of these mechanisms fails is prod (1 - d_j).
     """
     e = getattr(parts[0][0], "nominal_epsilon", 0.0)
     count, log_kept = 0, Range(0.0)

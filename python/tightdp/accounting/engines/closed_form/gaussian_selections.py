@@ -24,7 +24,8 @@ _CELLS = 8
 """Number of nodes per eta. With 8 nodes the variance of the selections is too large by 1/(3 8^2) = 0.5 %, and epsilon
 by half of that."""
 _MOST_NODES = 20_000
-"""Largest number of nodes. The time of value iteration grows with its square, up to a tenth of a second."""
+"""Largest number of nodes. The time of value iteration grows with the square of this number, up to a tenth of a
+second."""
 SECANTS = 40
 """Largest number of secant steps of the inversion."""
 CLOSE = 1e-11

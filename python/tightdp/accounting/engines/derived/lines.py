@@ -55,7 +55,8 @@ class LinesOfInnerRun:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        # A list and not a generator, because ``any`` would stop before the other intervals get their lines.
+        # The results are in a list and not in a generator, because ``any`` would stop before the other intervals get
+        # their lines.
         found = [self._insert_line_between(a, b) for a, b in sorted(beside)]
         if any(found):
             self._keep_lowest_lines()

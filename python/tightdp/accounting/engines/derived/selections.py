@@ -19,15 +19,16 @@ _CELLS = 16
 """Number of cells into which the range of a test's type I error is divided. In each cell, a line is a lower bound of
 the test's delta after the selection."""
 _WIDE = 1e-3
-"""Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
+"""Relative width of an answer above which the convex hull of all upper ends is computed too, because it may be
+lower."""
 _LARGEST = 1e300
 """Gain of selecting from which on no upper bound is computed."""
 _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
-"""Fractions of the largest possible lower end. The search for a lower end starts from one after the other, until it
-succeeds."""
+"""Fractions of the largest possible lower end. The search for a lower end starts from one fraction after the other,
+until a search succeeds."""
 _SHARES = 0.0, 0.25, 0.6
 """Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95

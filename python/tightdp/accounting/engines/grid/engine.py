@@ -96,8 +96,9 @@ def _list_grid_distributions(
 def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do. A
-    width below the default was asked for explicitly, so the answer may then take the whole budget of the question.
+    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows how many points are
+    needed. A width below the default was asked for explicitly, so the answer may then take the whole budget of the
+    question.
     """
     limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()

@@ -248,11 +248,11 @@ _LEAST_SCALE = 1e-100
 def _prepare_replacement_for_grid(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
-    """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
+    """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
-    The inclusion probability is between ``low`` and ``high``. ``base`` bounds the replacement of a record that is in
-    the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson sampling one of the
-    two exchanged records may contribute nothing.
+    The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
+    record that is in the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson
+    sampling one of the two exchanged records may contribute nothing.
     """
     if low == 1:
         return base

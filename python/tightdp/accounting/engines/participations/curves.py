@@ -156,7 +156,7 @@ class ParticipationMixture:
         high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
-        if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
+        if far.any():  # delta <= Phi(-a) <= e^{-a^2/2} for a = eps/mu - mu/2
             away = np.maximum(
                 _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
             )

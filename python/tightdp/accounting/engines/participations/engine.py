@@ -29,8 +29,8 @@ MOST_SIGMA = 0.1
 """Largest noise multiplier. Other engines serve larger noise multipliers better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Largest count * q * sigma^2 for ``count`` steps of sampling probability q and noise multiplier sigma. Above it, the
-curves of many participation counts overlap, and each of these curves takes time."""
+"""Largest count * q * sigma^2 for ``count`` steps of sampling probability q and noise multiplier sigma. Above this
+number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
 record that is removed or added. The mixture of curves, whose terms take long, is not needed there. Up to this noise

@@ -80,10 +80,9 @@ def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, 
 
 
 def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum of ``value``, attained near ``start``, from few evaluations. One evaluation may take a
-    second.
+    """Returns the minimum of ``value``, attained near ``start``, from few evaluations.
 
-    ``value`` may be infinite at ``start``.
+    One evaluation may take a second. ``value`` may be infinite at ``start``.
     """
     best_at, best = start, value(start)
     while best == INF and best_at > _LEAST:

@@ -35,7 +35,8 @@ class Renyi:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon by the best order, at the part of ``delta`` that the failures leave.
+        """Bounds epsilon by the best order, at the part of ``delta`` that the failures of (epsilon, delta)-DP
+        mechanisms leave.
 
         For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
@@ -54,7 +55,7 @@ class Renyi:
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Bounds delta by the best order, and adds the probability of a failure.
+        """Bounds delta by the best order, and adds the probability that an (epsilon, delta)-DP mechanism fails.
 
         For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
@@ -123,7 +124,7 @@ _UNITS, _UNITS_SAMPLED = 10**5, 10**6
 """Work units for one moment. The moment of a Gaussian, sampled or not, takes a tenth of a millisecond. The moment of
 other noise on a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
-"""Work units that a question may spend beyond its budget on the first order, so that it has an upper end."""
+"""Work units that a question may spend beyond its budget on the first order, so that the answer has an upper end."""
 
 
 def sum_renyi_moments(parts: Parts, c: float) -> float:

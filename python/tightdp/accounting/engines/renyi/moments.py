@@ -41,7 +41,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
         case m.ZCDP(rho, xi):
             return (Range(c) * ((Range(c) + 1) * rho + xi)).hi
-        case Replaced(m.ZCDP(rho, xi)):  # two steps: conversions.md section 1
+        case Replaced(m.ZCDP(rho, xi)):  # a replacement is two steps: conversions.md section 1
             order = Range(c) + 1
             return (Range(c) * (4 * rho * order + xi * (2 + 1 / (2 * order - 1)))).hi
         case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
@@ -54,7 +54,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
             ratio = Range(sensitivity) / sigma  # Canonne, Kamath and Steinke 2020, Theorem 4
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
-        case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
+        case m.BoundedRange(eta):  # these mechanisms are eta^2/8-zCDP and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
         case m.MixtureOfGaussians():
             return _bound_moment_of_mixture(mechanism, 1.0, 1.0, c)

@@ -1,8 +1,8 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
 Here W = 1 - q + q e^x and x = u/sigma - 1/(2 sigma^2), where u is standard normal. M is computed by the trapezoidal
-rule with step h. For every y < pi sigma its relative error is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1). This holds
-because |W(u + iv)| <= W(u), and because W has no zero in the strip |v| <= y.
+rule with step h. For every y < pi sigma the relative error of M is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1). This
+holds because |W(u + iv)| <= W(u), and because W has no zero in the strip |v| <= y.
 """
 
 from __future__ import annotations
