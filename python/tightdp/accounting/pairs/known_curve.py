@@ -169,6 +169,7 @@ def narrow_by_known_curve(
 Points = list[tuple[str, float]]
 """Points to ask for next, each as "delta" or "epsilon" and the argument of this function."""
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
+"""Names of the steps of the search, in order. Each step asks for at most one further point."""
 _BESIDE = 1e3
 """Factor between a given delta and the larger and smaller deltas that are asked for besides."""
 _PATIENCE = 3

@@ -95,6 +95,7 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
 
 
 _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, SelectionOrGroup
+"""Types of mechanisms that stand for a class whose members differ in their curves."""
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:

@@ -22,6 +22,7 @@ from ..engine_interface import Direction
 
 U = 2.0**-53
 POINTS = 1 << 16
+"""Number of residues of sums of scores, which is the length of the Fourier transforms."""
 UNITS = 2 * 10**8
 """Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of these units are for the moments of
 the scores."""

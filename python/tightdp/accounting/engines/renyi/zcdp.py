@@ -28,6 +28,7 @@ _BISECTIONS = 20
 _MARGIN = 1e-13
 """Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
+"""Numbers c of the orders c + 1 among which the search finds its first guess."""
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
 
