@@ -47,11 +47,11 @@ class CompositionCertificate(Protocol):
 class Composable:
     """Base of mechanisms and compositions, with the methods that bound their privacy.
 
-    Most of these methods take the same keywords. ``neighbors`` is the neighbouring relation. It is "add_or_remove" one
-    record (the default, the worse of "add" and "remove"), "add", "remove", "replace", or "replace_special" (replace a
-    record by one that contributes nothing, or the reverse). ``engine`` is "auto" or the name of an engine
-    (docs/accounting.md lists them). ``width`` is the relative width that "auto" tries to reach. The "prv" engine reads
-    ``eps_error`` and ``delta_error`` instead of ``width``.
+    Most of these methods take the same keywords. ``neighbors`` is the neighbouring relation: "add", "remove",
+    "add_or_remove", "replace" or "replace_special". The default, "add_or_remove", is the worse of "add" and "remove".
+    Under "replace_special" a record is replaced by one that contributes nothing, or the reverse. ``engine`` is "auto"
+    or the name of an engine (docs/accounting.md lists them). ``width`` is the relative width that "auto" tries to
+    reach. The "prv" engine reads ``eps_error`` and ``delta_error`` instead of ``width``.
     """
 
     __slots__ = ()
@@ -94,8 +94,7 @@ class Composable:
 
     @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0,
-        1).
+        """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds.
 
         At delta 0 this epsilon is the largest privacy loss, which is infinite for Gaussian noise.
 
@@ -119,7 +118,7 @@ class Composable:
 
     @accept_question_options
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds; ``epsilon`` is any finite real.
+        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds.
 
         Raises ValueError for ``epsilon`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -249,7 +248,8 @@ class Composable:
 
     @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0).
+        """Returns bounds on the membership advantage, the largest difference of a true and a false positive rate:
+        delta(0).
 
         Raises ValueError for an option out of its range, or a relation that is not proved for a mechanism.
 

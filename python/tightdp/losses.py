@@ -162,7 +162,7 @@ class PrivacyLoss(Mechanism):
         Equal losses are merged, and losses of probability 0 are dropped.
 
         Q has the mass p e^{-y} at a loss y of probability p. ``minus_infinity`` defaults to 1 minus the sum of these
-        masses, rounded up. So the default is never 0: pass 0.0 if Q has no more mass.
+        masses, rounded up. So the default is never 0. Pass 0.0 if Q has no more mass.
 
         Parameters
         ----------

@@ -42,7 +42,7 @@ def _divide_scale_of_mechanism(scale: float, sensitivity: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
-    """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm.
+    """Adds N(0, sigma^2 I) to a sum of vectors. ``noise_multiplier`` is sigma over the bound on the vectors' L2 norm.
 
     Parameters
     ----------
@@ -81,7 +81,8 @@ class Gaussian(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Mechanism):
-    """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm.
+    """Adds Laplace noise of scale b to a sum of vectors. ``noise_multiplier`` is b over the bound on the vectors' L1
+    norm.
 
     Parameters
     ----------
@@ -401,8 +402,10 @@ class DiscreteLaplace(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class MixtureOfGaussians(Mechanism):
-    """Adds N(0, sigma^2 I) to a sum to which a record contributes a vector of L2 norm at most ``sensitivities[i]`` with
-    probability ``probabilities[i]``, drawn independently of the other records; ``noise_multiplier`` is sigma.
+    """Adds N(0, sigma^2 I) to a sum of vectors, where chance decides how long the vector of a record may be.
+
+    A record contributes a vector of L2 norm at most ``sensitivities[i]`` with probability ``probabilities[i]``,
+    independently of the other records. ``noise_multiplier`` is sigma.
 
     ``probabilities`` must add up to 1 within 1e-9, and are scaled to add up to 1. The account is exact. Let p_i be
     ``probabilities[i]``, c_i ``sensitivities[i]`` and N(c) the normal distribution N(c, sigma^2). The dominating pair
@@ -694,7 +697,7 @@ class RandomAllocation(Mechanism):
 class TreeAggregation(Mechanism):
     """Releases prefix sums of ``steps`` vectors by the binary tree mechanism, for one epoch.
 
-    Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I);
+    Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I).
     ``noise_multiplier`` is sigma over the bound on the L2 norm of a record's contribution.
 
     A record is in at most k = floor(log2(steps)) + 1 nodes, and a record of the first step is in exactly k. So the
@@ -705,8 +708,8 @@ class TreeAggregation(Mechanism):
     The account assumes that the other records keep their steps when one record is added, removed or replaced. Suppose
     that batches are cut by position, for example from a shuffled list. Then replacing a record leaves the others in
     their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
-    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records: the
-    step is drawn independently for each record, or is known from the record. A step may then have any number of
+    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records. So the
+    step must be drawn independently for each record, or be known from the record. A step may then have any number of
     records.
 
     Parameters

@@ -182,9 +182,9 @@ def confusion_matrix(
 ) -> ConfusionMatrix:
     """Returns noisy counts of each true label with each prediction.
 
-    ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
-    counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
-    guarantee are as for ``accuracy``, since a record adds one to at most one count.
+    ``classes`` are declared, which means that they must not be read off the data. A record with another label or
+    prediction is not counted. Raises ValueError, before anything is charged, if no record is counted. The other
+    parameters and the guarantee are as for ``accuracy``, since a record adds one to at most one count.
 
     Parameters
     ----------

@@ -384,8 +384,8 @@ class PrivateSearchCV(BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the best model's accuracy on other records, features ``X`` (n, d) and labels ``y`` (n,).
 
-        ``sample_weight`` has one number >= 0 for each record. The accuracy is not private; ``tightdp.metrics`` has a
-        private one.
+        ``sample_weight`` has one number >= 0 for each record. The accuracy is not private. ``tightdp.metrics`` has a
+        private accuracy.
         """
         found: float = self._require_best_estimator().score(X, y, sample_weight)
         return found

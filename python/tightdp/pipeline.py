@@ -360,7 +360,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy on features ``X`` (n, d) and labels ``y`` (n,), or R^2 for a regressor.
 
-        ``sample_weight`` has one number >= 0 for each record. The score is not private; ``tightdp.metrics`` has private
+        ``sample_weight`` has one number >= 0 for each record. The score is not private. ``tightdp.metrics`` has private
         scores.
         """
         found: float = self._last_step.score(self._transform_values(X), y, sample_weight)

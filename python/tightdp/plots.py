@@ -244,7 +244,8 @@ def _plot_profiles(
         for part in np.array_split(epsilons, _PIECES):
             pieces.append(run.profile(part, **options))
             advance()
-        # Delta decreases in epsilon: upper bounds also hold for larger epsilon, and lower bounds for smaller epsilon.
+        # Delta decreases in epsilon. So upper bounds also hold for larger epsilon, and lower bounds for smaller
+        # epsilon.
         upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_plot_width(lower, upper, least)

@@ -157,8 +157,8 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
 
-    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger shifts by this shift
-    (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
+    Each shift of the mixture gives such a sample, in which smaller shifts are replaced by 0, and larger shifts by this
+    shift (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
     losses are returned.
     """
     match mechanism:

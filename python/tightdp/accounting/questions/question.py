@@ -82,7 +82,8 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1); the largest loss at delta 0."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1). At delta 0 this is the largest
+        loss."""
         at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:

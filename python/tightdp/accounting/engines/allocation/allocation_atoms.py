@@ -114,7 +114,7 @@ class RoundedAllocationAtoms:
         return found
 
     def as_atom_distribution(self, infinity: Range) -> AtomDistribution:
-        """Returns these atoms with their errors; ``infinity`` is P's mass where Q has none."""
+        """Returns these atoms with their errors. ``infinity`` is P's mass where Q has none."""
         error = self.relative + 8 * U
         found = [
             Atom(Decimal(float(y)), Decimal(float(p)).ln(CONTEXT), self.slack + 2 * U * abs(float(y)), error)

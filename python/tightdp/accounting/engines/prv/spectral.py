@@ -60,8 +60,8 @@ def compose_prv_by_transforms(
         spectrum = _raise_prv_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # The relative error of a mass in units of u, the unit roundoff: 4 for its cells, 1 for the division, 3 as in the
-    # compiled core, and 1 for each addition.
+    # The relative error of a mass, in units of the unit roundoff, is at most 8 plus 1 for each addition. The 8 are 4
+    # for the cells, 1 for the division, and 3 as in the compiled core.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 

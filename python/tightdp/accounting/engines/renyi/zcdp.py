@@ -89,7 +89,8 @@ def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
     # D_a >= ln(r/s) + ln(r)/(a - 1). So ln(r/s) <= xi + a rho - ln(r)/(a - 1) for a member and every a > 1. This bound
     # is smallest at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
-    # D(Q || P) hardly ever matters: the search takes it into account only if the first result fails the check.
+    # D(Q || P) hardly ever matters, so the search takes D(Q || P) into account only if the first result fails the
+    # check.
     for both in (False, True):
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
