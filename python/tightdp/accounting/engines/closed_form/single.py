@@ -58,7 +58,7 @@ class BoundedRangeCurve(PrivacyCurve):
 class BracketedCurve(PrivacyCurve):
     """A curve that is bounded by two other curves.
 
-    Its pair dominates the pair of ``less`` and is dominated by the pair of ``more``.
+    The pair of this curve dominates the pair of ``less``, and the pair of ``more`` dominates it.
     """
 
     def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
