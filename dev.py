@@ -109,8 +109,6 @@ def promised() -> list[str]:
 
 def pythons() -> None:
     """Everything imported, the demo and a few tests, with the oldest and the newest promised Python that are here."""
-    # The library's objects serve every Python: `test` has made them, and only the bindings are compiled anew.
-    objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
     for interpreter in promised():
         with tempfile.TemporaryDirectory() as folder:
             run(interpreter, "-m", "venv", f"{folder}/venv")
@@ -118,18 +116,20 @@ def pythons() -> None:
             needed = "cmake", "ninja", "pybind11>=2.13", "scikit-learn>=1.6", "pytest>=8", "hypothesis>=6.100"
             pip("install", *needed, place=place)
             python = place / FOLDER / "python"
-            bind(python, objects, package / "tightdp")
+            bind(python, package / "tightdp")
             run(python, "tools/import_all.py", PYTHONPATH=str(package))
             demonstrate(python, PYTHONPATH=str(package))
             run(python, "-m", "pytest", "-q", *QUICK, *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
 
 
-def bind(python: Path, objects: Path, package: Path) -> None:
-    """Makes the package for an interpreter, from the library's objects in a folder of CMake's and new bindings.
+def bind(python: Path, package: Path, *modules: str, **defined: str) -> None:
+    """Makes the package for an interpreter, from the library's objects that ``test`` has compiled and new bindings.
 
     The objects are used again only by the CMake and the Ninja that made them: others write other commands and another
-    log. Where these are gone, those of the interpreter's environment compile everything anew.
+    log. Where these are gone, those of the interpreter's environment compile everything anew. ``modules`` are made
+    beside ``_core``. ``defined`` are variables of CMake.
     """
+    objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
     asked = (
         "import pybind11, sys, sysconfig as s; print(pybind11.get_cmake_dir(), sys.base_prefix, s.get_path('include'))"
     )
@@ -139,19 +139,20 @@ def bind(python: Path, objects: Path, package: Path) -> None:
         "Python_EXECUTABLE": python,
     }
     given |= dict(zip(("pybind11_DIR", "Python_ROOT_DIR", "Python_INCLUDE_DIR"), found, strict=True))
-    given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF"}
+    given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF", **defined}
     cache = objects / "CMakeCache.txt"
     kept = dict(re.findall(r"^(CMAKE_\w+):\w+=(.+)$", cache.read_text(), re.M)) if cache.exists() else {}
     cmake, ninja = Path(kept.get("CMAKE_COMMAND", "")), Path(kept.get("CMAKE_MAKE_PROGRAM", ""))
     if not (cmake.is_file() and ninja.is_file()):
         cmake, ninja = python.with_name("cmake"), python.with_name("ninja")
     given["CMAKE_MAKE_PROGRAM"] = ninja
-    for built in objects.glob("_core*"):
+    wanted = "_core", *modules
+    for built in (found for name in wanted for found in objects.rglob(f"{name}.*.so")):
         built.unlink()
     run(cmake, "-S", ".", "-B", objects, "-G", "Ninja", *(f"-D{name}={value}" for name, value in given.items()))
-    run(cmake, "--build", objects, "--target", "_core")
+    run(cmake, "--build", objects, "--target", *wanted)
     shutil.copytree(ROOT / "python" / "tightdp", package, ignore=shutil.ignore_patterns("*.so"))
-    for built in objects.glob("_core*"):
+    for built in (found for name in wanted for found in objects.rglob(f"{name}.*.so")):
         shutil.copy(built, package)
 
 
@@ -225,13 +226,12 @@ def docs() -> None:
 def cuda() -> None:
     """Compiles the CUDA module for every architecture and imports it; needs nvcc, and no device."""
     with tempfile.TemporaryDirectory() as folder:
-        place, wheels = Path(folder) / "venv", Path(folder) / "wheels"
-        defined = [f"-Ccmake.define.{name}=ON" for name in ("TIGHTDP_CUDA", "TIGHTDP_BUILD_TESTS")]
-        pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, *defined, place=place)
-        pip("install", *wheels.glob("*.whl"), "pytest>=8", "hypothesis", place=place)
+        place, package = Path(folder) / "venv", Path(folder) / "package"
+        pip("install", "cmake", "ninja", "pybind11>=2.13", "numpy", "pytest>=8", "hypothesis>=6.100", place=place)
         python = place / FOLDER / "python"
-        run(python, "-c", "import tightdp._cuda")
-        run(python, "-m", "pytest", "-q", "tests/release/test_device_module.py")
+        bind(python, package / "tightdp", "_testing", "_cuda", TIGHTDP_CUDA="ON")
+        run(python, "-c", "import tightdp._cuda", PYTHONPATH=str(package))
+        run(python, "-m", "pytest", "-q", "tests/release/test_device_module.py", PYTHONPATH=str(package))
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """A step of private training in PyTorch, forward to optimiser, beside the same step without privacy.
 
-    python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu] [--page]
+    python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu] [--page] [--cuda]
 
 Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
 with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones by default and out of rows,
@@ -8,7 +8,8 @@ Opacus with hooks, with our engine in the place of its own and with ghost clippi
 turns, and the ratio is the median over rounds of a way's time over that without privacy in the same round. Ours are
 ``run.step`` with all its checks, and the batch from ``run.loader``; the first step, which looks at records twice, is
 shown apart. First all clipped sums are compared at noise 0.
-``--cpu`` counts processor time on one thread, for a machine that others use. ``--memory`` measures the peak of each way
+``--cpu`` counts processor time on one thread, for a machine that others use. ``--cuda`` puts models and records on a
+device, and waits for it before the clock is read. ``--memory`` measures the peak of each way
 in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json. ``--page``
 puts the ratios into the table of docs/tutorials/torch.md, for the models and ways that were run.
 """
@@ -41,6 +42,8 @@ from tightdp.torch.onepass.products import ProductSums
 from tightdp.torch.plan.plan import Plan
 
 NORM, SIGMA = 1.0, 1.0
+DEVICE = "cuda" if "--cuda" in sys.argv else "cpu"
+"""The device that holds models and records."""
 
 
 class Attention(nn.Module):
@@ -67,7 +70,9 @@ class Transformer(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2)
 
     def forward(self, x: Any) -> Any:
-        places = torch.arange(x.shape[1]).expand_as(x).contiguous()  # ghost clipping of Opacus needs it
+        places = (
+            torch.arange(x.shape[1], device=x.device).expand_as(x).contiguous()
+        )  # ghost clipping of Opacus needs it
         return self.head(self.norm(self.layers(self.words(x) + self.places(places))).mean(1))
 
 
@@ -123,8 +128,8 @@ class Way:
     def __init__(self, name: str) -> None:
         torch.manual_seed(0)
         build, inputs, classes = MODELS[name]
-        self.model, x = build(), inputs()
-        self.batch = [x, torch.arange(len(x)) % classes]
+        self.model, x = build().to(DEVICE), inputs().to(DEVICE)
+        self.batch = [x, torch.arange(len(x), device=DEVICE) % classes]
         self.parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         self.optimizer: Any = torch.optim.SGD(self.parameters.values(), lr=1e-3)
 
@@ -262,7 +267,7 @@ ROUNDED_UP = (256 + 1024 + 16) * 2**-24 * 64 / 2
 def assert_same_sums(ways: dict[str, Way]) -> float:
     """The largest difference of sums over the largest sum, among the ways that show theirs."""
     found = {way: made.sums() for way, made in ways.items()}
-    shown = [[total.double() for total in sums] for sums in found.values() if sums is not None]
+    shown = [[total.double().cpu() for total in sums] for sums in found.values() if sums is not None]
     worst = 0.0
     for other in shown[1:]:
         largest = max(float(total.abs().max()) for total in shown[0])
@@ -291,6 +296,13 @@ def timed(name: str, ways: list[str], rounds: int, clock: Callable[[], float]) -
         ratio = statistics.median(t / b for t, b in zip(times[way], base, strict=True))
         found[way] = {"first": 1e3 * first[way], "ms": 1e3 * statistics.median(times[way]), "ratio": ratio}
     return found
+
+
+def read_clock() -> float:
+    """Returns the seconds of the wall clock, once the device has done its work."""
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def peak(name: str, way: str) -> float:
@@ -330,12 +342,12 @@ def write_page(results: dict[str, Any]) -> None:
 
 def main() -> None:
     given = options(__doc__, rounds=15, models=list(MODELS), ways=list(WAYS), memory=False, cpu=False, peak="",
-                    page=False)  # fmt: skip
+                    page=False, cuda=False)  # fmt: skip
     warnings.simplefilter("ignore")
     if given.cpu:
         torch.set_num_threads(1)
         set_max_threads(1)
-    clock = time.process_time if given.cpu else time.perf_counter
+    clock = time.process_time if given.cpu else read_clock
     if given.peak:
         print(peak(*given.peak.split("/")))
         return

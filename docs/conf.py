@@ -12,7 +12,7 @@ author = "the authors of tightdp"
 copyright = author
 version = release = tightdp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help", "formulas"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help", "first_epsilon", "formulas"]
 exclude_patterns = ["_ext"]
 root_doc = "index"
 smartquotes = False  # a prime is no quotation mark, and -- begins an option

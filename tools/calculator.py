@@ -22,8 +22,6 @@ OBJECTS = ROOT / "build" / "calculator"
 SOURCES = ("capi/*.cpp", "portable/browser.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp", "src/fft/*.cpp",
            "src/grid/*.cpp", "src/pld/*.cpp", "src/runtime/*.cpp")  # fmt: skip
 """The C interface and the engines behind it, by folders of cpp/."""
-UNUSED = {"src/pld/joined.cpp"}
-"""Sources of those folders that only the Python package calls."""
 FUNCTIONS = "epsilon", "delta", "noise_multiplier", "last_error", "version"
 """Functions of cpp/include/tightdp/tightdp.h that the page calls."""
 COMPILED = ("-std=c++20", "-O2", "-fexceptions", "-I", "cpp/include", "-I", "cpp/src",
@@ -40,8 +38,7 @@ DEBIAN_MODULES = "/usr/share/nodejs"
 
 def list_sources() -> list[Path]:
     """Returns the C++ files that the calculator needs."""
-    found = {path for pattern in SOURCES for path in (ROOT / "cpp").glob(pattern)}
-    return sorted(path for path in found if str(path.relative_to(ROOT / "cpp")) not in UNUSED)
+    return sorted({path for pattern in SOURCES for path in (ROOT / "cpp").glob(pattern)})
 
 
 def compile_source(source: Path) -> Path:

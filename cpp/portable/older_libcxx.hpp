@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 15000
 namespace std {
@@ -28,6 +29,11 @@ bool any_of(Range&& range, Predicate holds) {
 template <class Range, class Predicate>
 bool all_of(Range&& range, Predicate holds) {
     return std::all_of(std::begin(range), std::end(range), holds);
+}
+
+template <class Range, class Predicate>
+auto count_if(Range&& range, Predicate holds) {
+    return std::count_if(std::begin(range), std::end(range), holds);
 }
 
 template <class One, class Other, class Equal = std::equal_to<>>
@@ -64,6 +70,12 @@ auto max_element(Range&& range, Less less = {}, Projection of = {}) {
 template <class Range, class Less = std::less<>, class Projection = std::identity>
 auto max(Range&& range, Less less = {}, Projection of = {}) {
     return *ranges::max_element(range, less, of);
+}
+
+template <class Range, class Less = std::less<>, class Projection = std::identity>
+auto minmax(Range&& range, Less less = {}, Projection of = {}) {
+    const auto found = std::minmax_element(std::begin(range), std::end(range), compare_projected(less, of));
+    return std::pair(*found.first, *found.second);
 }
 
 template <class One, class Other, class Out, class Less = std::less<>, class Projection>

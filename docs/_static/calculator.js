@@ -140,7 +140,7 @@ if (typeof document !== "undefined")
   document.addEventListener("DOMContentLoaded", async () => {
     const root = document.getElementById("calculator");
     if (!root) return;
-    if (typeof tightdp === "undefined") {
+    if (typeof tightdp !== "function") { // a heading of this name is an element, which the browser also calls tightdp
       root.insertAdjacentHTML("afterend", "<p><em>The calculator is left out: emscripten was not installed where this " +
         "site was built.</em></p>");
       return;

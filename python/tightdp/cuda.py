@@ -1,4 +1,4 @@
-"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. docs/cuda.md says how to build it.
+"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. See docs/cuda.md.
 
 ``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. The work is queued on the current
 stream of the array's library, and the host does not wait for it. ``epsilon`` and ``delta`` are computed by the ``prv``

@@ -71,8 +71,8 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave at None: the first two always, the others if the pipeline has an epsilon. The seed is
-among them because two steps with equal seeds would draw the same noise."""
+"""Settings that steps must leave at None. The first two must always be None, and the others if the pipeline has an
+epsilon. The seed must be None because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
@@ -83,7 +83,7 @@ PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
 class _PipelinePlan(NamedTuple):
-    """Steps and charges of a pipeline. They are fixed before a record is used."""
+    """Steps and charges of a pipeline, which are fixed before a record is used."""
 
     steps: list[tuple[str, Any]]
     """Copies of the steps, which will be fitted. The noise or budget of each is set."""
@@ -267,8 +267,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
-        # The last step gets half of delta. Some is then left for the other steps if only its epsilon and delta are
-        # known.
+        # The last step gets half of delta. So a part of delta is left for the other steps, even if nothing but the
+        # epsilon and delta of the last step is known.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -364,7 +364,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy on features ``X`` (n, d) and labels ``y`` (n,), or R^2 for a regressor.
 
-        ``sample_weight`` has one number >= 0 for each record. The score is not private; ``tightdp.metrics`` has private
+        ``sample_weight`` has one number >= 0 for each record. The score is not private. ``tightdp.metrics`` has private
         scores.
         """
         found: float = self._last_step.score(self._transform_values(X), y, sample_weight)
@@ -468,7 +468,7 @@ def check_pipeline_weights(last: Any, blocks: Blocks | None) -> None:
 def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
     """Raises the first step's error about the table, if there is one, before anything is charged.
 
-    One row of an array of numbers is enough for this. Blocks state the types of their columns.
+    One row of an array of numbers is enough for this check. Blocks state the types of their columns.
     """
     trial = copy_unfitted_estimator(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X

@@ -174,7 +174,10 @@ def test_composition_agrees_with_the_cpu():
         for delta in (1e-3, 1e-5, 1e-7):
             found, here = cuda.epsilon(run, delta), run.epsilon(delta, engine="prv")
             assert max(found.lower, here.lower) <= min(found.upper, here.upper)
-            assert found.width <= 1.01 * here.width + 1e-4
+            # The error assumed of the device's transforms is 3.3 times the CPU's (docs/theory/fft.md, 3 and 4), and its
+            # sums count some more additions.
+            for source, most in (("mesh", 1.01), ("tails", 1.01), ("rounding", 4.0)):
+                assert found.error_budget[source] <= most * here.error_budget[source], source
         found, here = cuda.delta(run, 1.0), run.delta(1.0, engine="prv")
         assert max(found.lower, here.lower) <= min(found.upper, here.upper)
 
@@ -197,6 +200,7 @@ def test_reference_values_are_inside(v):
 def test_normals_have_the_bits_of_the_cpu(monkeypatch, kind, stream):
     """So have their words, and known answers hold the CPU's."""
     monkeypatch.setattr(dp.SecureRandom, "stream", lambda _: stream)
+    monkeypatch.setattr(dp.SecureRandom, "stream_for_device", lambda _: stream)
     empty = torch.empty((0, 100003), dtype=kind)
     noise = [dp.clip_and_noise(x, 1.0, 1.0, rng=dp.SecureRandom(), arithmetic="float") for x in (empty.cuda(), empty)]
     np.testing.assert_array_equal(noise[0].cpu(), noise[1])

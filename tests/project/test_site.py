@@ -115,6 +115,18 @@ def test_lines_of_sources_fit():
     assert not long
 
 
+def test_the_older_library_has_every_range_algorithm():
+    """emscripten's C++ library lacks the algorithms of ranges, and a page without its calculator looks whole."""
+    used = {
+        name
+        for folder in ("src", "include", "capi")
+        for path in (pages.ROOT / "cpp" / folder).rglob("*.[ch]pp")
+        for name in re.findall(r"std::(?:ranges|views)::(\w+)", path.read_text())
+    }
+    given = (pages.ROOT / "cpp/portable/older_libcxx.hpp").read_text().split("namespace ranges", 1)[1]
+    assert used - {"greater", "less"} <= set(re.findall(r"^\w+ (\w+)\(", given, re.MULTILINE))
+
+
 def test_the_site_asks_the_network_for_nothing():
     """Fonts, scripts and figures are all of the site's own."""
     for source in [*DOCS.rglob("*.svg"), *DOCS.rglob("*.css"), DOCS / "conf.py"]:

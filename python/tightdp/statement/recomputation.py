@@ -13,7 +13,7 @@ from ..bound import Bound
 from ..composition import Composition, Parts
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..options import Neighbors
-from ..selections_and_groups import Derived
+from ..selections_and_groups import SelectionOrGroup
 from .wording import format_stated_above, format_stated_below
 
 MOST_VALUES = 100_000
@@ -98,7 +98,7 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
 def _list_innermost(parts: Parts) -> Iterator[Mechanism]:
     """Yields the mechanisms of a composition. A group or a selection is replaced by the mechanisms inside of it."""
     for mechanism, _ in parts:
-        if isinstance(mechanism, Derived):
+        if isinstance(mechanism, SelectionOrGroup):
             yield from _list_innermost(mechanism.parts)
         else:
             yield mechanism

@@ -50,7 +50,8 @@ class _FilterState(NamedTuple):
 
 @dataclass
 class _ReleaseCost:
-    """The cost and the failure probability of each of ``count`` releases. They do not depend on the filter's state."""
+    """The cost and the failure probability of each of ``count`` releases. Neither of the two depends on the filter's
+    state."""
 
     mechanism: Mechanism
     count: int
@@ -111,7 +112,10 @@ class CappedFilter:
         return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing.
+
+        Call this method before the releases.
+        """
         price = self._build_release_cost(mechanism, count)
 
         def record_filter_releases(before: _FilterState) -> _FilterState:
@@ -330,7 +334,7 @@ class Odometer:
         self._shared: SharedAccountState[tuple[_FilterState | None, ...]] = SharedAccountState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Records ``count`` releases of ``mechanism``, an integer >= 1. Call it before they are run.
+        """Records ``count`` releases, an integer >= 1, of ``mechanism``. Call this method before the releases.
 
         Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
         """

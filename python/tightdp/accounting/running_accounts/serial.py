@@ -1,4 +1,4 @@
-"""Mechanisms as plain values for JSON: {"type": "Gaussian", "noise_multiplier": 1.0}, nested where they nest."""
+"""Mechanisms as plain values for JSON, such as {"type": "Gaussian", "noise_multiplier": 1.0}."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Accountant(IAccountant):
             return self._return_zero_to_opacus(target)
         if account is None or target == 0:
             return math.inf
-        found = small_noise.bound_epsilon_of_little_noise(account, target)
+        found = small_noise.bound_epsilon_of_small_noise(account, target)
         return (account.epsilon(target).upper if found is None else found) or self._return_zero_to_opacus(target)
 
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
