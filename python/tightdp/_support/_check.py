@@ -36,7 +36,7 @@ def check_real_argument(name: str, value: Any, accepted: str = "a real number") 
     x: float = value
     if not math.isfinite(x):
         raise ValueError(f"{name} must be {accepted} and finite, got {value!r}")
-    return x + 0.0  # -0.0 becomes 0.0: equal values have one repr
+    return x + 0.0  # -0.0 becomes 0.0, so that equal values have one repr
 
 
 def check_single_argument(name: str, value: Any, advice: str) -> Any:

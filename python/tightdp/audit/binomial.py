@@ -42,7 +42,7 @@ def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
     a, b = float(k), float(n - k + 1)
     if p < (a + 1) / (a + b + 2):
         return math.exp(compute_attack_log_pmf(k, n, p)) * (1 - p) * _evaluate_attack_continued_fraction(a, b, p)
-    # P[X >= k] = 1 - P[n - X >= n - k + 1], and the latter has success probability 1 - p
+    # P[X >= k] = 1 - P[n - X >= n - k + 1], where n - X has success probability 1 - p
     return 1.0 - math.exp(compute_attack_log_pmf(k - 1, n, p)) * p * _evaluate_attack_continued_fraction(b, a, 1 - p)
 
 

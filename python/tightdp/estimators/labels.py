@@ -180,7 +180,7 @@ def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArr
     Raises RuntimeError for a label that is not among the classes. Training would take such a label for another one.
     """
     try:
-        if len(classes) == 2:  # a faster comparison, since each pass over the data computes this
+        if len(classes) == 2:  # this comparison, which each pass over the data makes, is faster
             found = np.asarray(labels == classes[1], dtype=np.intp)
         else:
             found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)

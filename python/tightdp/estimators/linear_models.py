@@ -48,7 +48,7 @@ from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_estimator_features
 
-# A hint that the error about undeclared labels ends with, if the labels seem to be indices of the declared ones.
+# A hint at the end of the error about undeclared labels, if these seem to be indices of the declared labels.
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"

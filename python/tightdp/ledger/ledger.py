@@ -115,7 +115,7 @@ class Ledger:
         self._set_up(where, store, budget, start)
 
     def _set_up(self, where: str | PathLike[str], store: LedgerStore, budget: LedgerBudget, start: str) -> None:
-        # The path is absolute, since a relative one would lead to another ledger, or to none, in another folder.
+        # The path is absolute, since a relative path would lead to another ledger, or to none, in another folder.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()

@@ -90,7 +90,8 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
         table, each = self._read_table(X, reset=True)
         given_parts = list_named_transformers(self.transformers, 3)
         for _, _, columns in given_parts:
-            _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))  # refused before a pass
+            # Wrong columns are refused before a pass over the table.
+            _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))
         whole, found = (count_records_to_preprocess(table), each), []
         for name, given, columns in given_parts:
             member, part = copy_unfitted_estimator(given), _take_table_columns_to_transform(whole, columns)

@@ -212,6 +212,6 @@ def _sum_scaler_moments(low: Any, high: Any, values: Array) -> Integers:
     one = 2**DIGITS
     units = (np.clip(values, low, high) - (low + (high - low) / 2)) / ((high - low) / 2)
     there = ~np.isnan(units)
-    inside = np.clip(np.where(there, units, 0.0), -1, 1)  # a quotient may round past the end
+    inside = np.clip(np.where(there, units, 0.0), -1, 1)  # rounding may move a quotient out of [-1, 1]
     parts = there * one, np.trunc(inside * one), np.trunc(inside**2 * one)
     return np.concatenate([part.astype(np.int64).sum(axis=0) for part in parts])

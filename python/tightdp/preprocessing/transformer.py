@@ -143,7 +143,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # Methods that each transformer defines.
+    # Each transformer defines the following methods.
 
     def _charge(self, spent: NoiseShare) -> Composition:
         """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""

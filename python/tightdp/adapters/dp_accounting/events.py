@@ -122,7 +122,7 @@ def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None
 def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as in dp_accounting: there is no uniform noise on all integers
+    if event.noise_parameter == 0:  # as in dp_accounting, since no noise is uniform on all integers
         return REVEALS
     return m.DiscreteLaplace(invert_event_parameter_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
@@ -136,7 +136,7 @@ def invert_event_parameter_down(name: str, value: Any) -> float:
 
 def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
-    if sensitivity < 1:  # integers differ by integers
+    if sensitivity < 1:  # integers that differ by less than 1 are equal
         return None
     # An unknown dimension is replaced by the largest one, which has the largest bound.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension

@@ -79,7 +79,8 @@ class ExactOpacusOptimizer(_Base):
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True: batches are drawn before their steps
+        # The sampler of the loader, and whether batches are drawn before their steps.
+        self._loader: tuple[CountingOpacusSampler, bool] | None = None
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -155,7 +156,7 @@ class ExactOpacusOptimizer(_Base):
         self._signalled.clear()
         self._is_last_step_skipped = False
         for p in self.params:
-            if not hasattr(p.summed_grad, "_processed"):  # marked sums await zero_grad
+            if not hasattr(p.summed_grad, "_processed"):  # zero_grad removes sums with this mark
                 p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -301,7 +301,7 @@ def _make_command_classifier(
         public_size=arguments.public_size,
         regularization=arguments.regularization or 0.0,
         random_state=arguments.seed,
-        callback=lambda done, total: progress(done, total),  # copies of the classifier keep this one
+        callback=lambda done, total: progress(done, total),  # copies of the classifier share this function
     )
 
 
