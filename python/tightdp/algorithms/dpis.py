@@ -73,9 +73,9 @@ class DPIS:
         computes it from the estimator's epsilon and delta.
     norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
         this is larger, the noise with which all of these sums take half of epsilon.
-    reach : k >= 1. A record is a candidate with at most k times the probability that followed from its norm when its
-        gradient was last computed. So a step computes about k batch_size gradients. A norm that has grown by more than
-        the factor k is clipped to k times the old one.
+    reach : k >= 1. A step only computes the gradients of candidates. A record's last computed norm gives a sampling
+        probability, and the record is a candidate with k times this probability. So a step computes about k batch_size
+        gradients. A norm that has grown by more than the factor k is clipped to k times the last computed norm.
     floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
@@ -86,7 +86,7 @@ class DPIS:
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     spread : as for ``DPSGD``.
 
-    The guarantee is about adding or removing one record. If ``norm_share`` is a number, it is the privacy of
+    The guarantee is about adding or removing one record. If ``norm_share`` is a number, the guarantee is the privacy of
     Poisson-subsampled Gaussians (q, noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of
     norms. If ``norm_share`` is None, the guarantee is (epsilon, delta)-DP.
 
