@@ -74,8 +74,9 @@ class DPIS:
     norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
         this is larger, the noise with which all of these sums take half of epsilon.
     reach : k >= 1. A step only computes the gradients of candidates. A record's last computed norm gives a sampling
-        probability, and the record is a candidate with k times this probability. So a step computes about k batch_size
-        gradients. A norm that has grown by more than the factor k is clipped to k times the last computed norm.
+        probability, and the record is a candidate with about k times this probability. So a step computes about k
+        batch_size gradients. A norm that has grown by more than the factor k is clipped to k times the last computed
+        norm.
     floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
