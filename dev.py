@@ -116,7 +116,7 @@ def pythons() -> None:
             needed = "cmake", "ninja", "pybind11>=2.13", "scikit-learn>=1.6", "pytest>=8", "hypothesis>=6.100"
             pip("install", *needed, place=place)
             python = place / FOLDER / "python"
-            bind(python, package / "tightdp")
+            bind(python, package / "tightdp", "_core")
             run(python, "tools/import_all.py", PYTHONPATH=str(package))
             demonstrate(python, PYTHONPATH=str(package))
             run(python, "-m", "pytest", "-q", *QUICK, *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
@@ -126,8 +126,8 @@ def bind(python: Path, package: Path, *modules: str, **defined: str) -> None:
     """Makes the package for an interpreter, from the library's objects that ``test`` has compiled and new bindings.
 
     The objects are used again only by the CMake and the Ninja that made them: others write other commands and another
-    log. Where these are gone, those of the interpreter's environment compile everything anew. ``modules`` are made
-    beside ``_core``. ``defined`` are variables of CMake.
+    log. Where these are gone, those of the interpreter's environment compile everything anew. ``modules`` are the
+    names of the compiled modules, and ``defined`` are variables of CMake.
     """
     objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
     asked = (
@@ -146,13 +146,12 @@ def bind(python: Path, package: Path, *modules: str, **defined: str) -> None:
     if not (cmake.is_file() and ninja.is_file()):
         cmake, ninja = python.with_name("cmake"), python.with_name("ninja")
     given["CMAKE_MAKE_PROGRAM"] = ninja
-    wanted = "_core", *modules
-    for built in (found for name in wanted for found in objects.rglob(f"{name}.*.so")):
+    for built in (found for name in modules for found in objects.rglob(f"{name}.*.so")):
         built.unlink()
     run(cmake, "-S", ".", "-B", objects, "-G", "Ninja", *(f"-D{name}={value}" for name, value in given.items()))
-    run(cmake, "--build", objects, "--target", *wanted)
+    run(cmake, "--build", objects, "--target", *modules)
     shutil.copytree(ROOT / "python" / "tightdp", package, ignore=shutil.ignore_patterns("*.so"))
-    for built in (found for name in wanted for found in objects.rglob(f"{name}.*.so")):
+    for built in (found for name in modules for found in objects.rglob(f"{name}.*.so")):
         shutil.copy(built, package)
 
 
@@ -225,13 +224,15 @@ def docs() -> None:
 
 def cuda() -> None:
     """Compiles the CUDA module for every architecture and imports it; needs nvcc, and no device."""
+    install("test")
+    pip("install", "cmake", "ninja", "pybind11>=2.13")
     with tempfile.TemporaryDirectory() as folder:
-        place, package = Path(folder) / "venv", Path(folder) / "package"
-        pip("install", "cmake", "ninja", "pybind11>=2.13", "numpy", "pytest>=8", "hypothesis>=6.100", place=place)
-        python = place / FOLDER / "python"
-        bind(python, package / "tightdp", "_testing", "_cuda", TIGHTDP_CUDA="ON")
-        run(python, "-c", "import tightdp._cuda", PYTHONPATH=str(package))
-        run(python, "-m", "pytest", "-q", "tests/release/test_device_module.py", PYTHONPATH=str(package))
+        package = Path(folder) / "tightdp"
+        bind(BIN / "python", package, "_cuda", TIGHTDP_CUDA="ON")
+        for built in VENV.rglob("tightdp/_*.so"):
+            shutil.copy(built, package)
+        run(BIN / "python", "-c", "import tightdp._cuda", PYTHONPATH=folder)
+        run(BIN / "python", "-m", "pytest", "-q", "tests/release/test_device_module.py", PYTHONPATH=folder)
 
 
 def main() -> None:
