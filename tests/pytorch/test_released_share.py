@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch import DPAdam
-from tightdp.torch.plan.norm_share_account import make_account
+from tightdp.torch.plan.norm_share_account import make_run_account
 from tightdp.torch.plan.plan import plan
 from tightdp.train import DPIS, CallableModel, fit
 
@@ -47,7 +47,7 @@ def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, eps
         size=10, pay=paid.append,
     )  # fmt: skip
     assert paid == [given.charged] and given.charged.epsilon(1e-7).upper <= epsilon
-    account = make_account(given, 10)
+    account = make_run_account(given, 10)
     for share in (0.001, 1.0):
         if algorithm.norm_share is None:
             account.spend_sums()

@@ -88,19 +88,19 @@ class DPAdam(torch.optim.Optimizer):
         state["mean"].lerp_(gradient, 1 - beta1)
         state["square"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         noise = group["noise_variance"]
-        floor = noise * math.sqrt(2 * sum_squared_weights(beta2, t))
+        floor = noise * math.sqrt(2 * sum_squared_adam_weights(beta2, t))
         second = (state["square"] / (1 - beta2**t)).sub_(noise).clamp_(min=floor)
         p.mul_(1 - group["lr"] * group["weight_decay"])
         update = state["mean"] / second.sqrt_().add_(group["damping"])
         p.sub_((update * (group["lr"] / (1 - beta1**t))).to(p.dtype))
 
 
-def sum_squared_weights(beta: float, t: int) -> float:
+def sum_squared_adam_weights(beta: float, t: int) -> float:
     """Returns the sum of w_i^2 over steps i = 1, ..., t, where w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
     return (1 - beta) / (1 + beta) * (1 - beta ** (2 * t)) / (1 - beta**t) ** 2
 
 
-def tell_noise(optimizer: Any, variance: float) -> None:
+def set_adam_noise_variance(optimizer: Any, variance: float) -> None:
     """Sets the variance of the noise on gradients in a ``DPAdam``. Other optimizers do not use this variance."""
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:

@@ -20,14 +20,14 @@ import torch
 from ...algorithms.dpis import DPIS
 from ...algorithms.shared.importance import ImportanceSampling
 from ...release.noise import RandomSource
-from ..plan.account import Account
+from ..plan.account import RunAccount
 from ..plan.plan import Plan
-from ..randomness.key import Key
+from ..randomness.key import RunKey
 from ..randomness.process_group import World
-from .batch_places import Places, RecordIndices
+from .batch_places import BatchPlaces, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
-Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
+Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
 """The records of one process. The first iterator has the places in each physical batch, or None without padding. The
 second has the collated records of each part and their number."""
 NORM_STREAMS = 2**62
@@ -43,7 +43,7 @@ class ImportanceCandidates:
     computes which norm (docs/theory/training.md, section 6).
     """
 
-    def __init__(self, plan: Plan, key: Key) -> None:
+    def __init__(self, plan: Plan, key: RunKey) -> None:
         self.follow_plan(plan)
         self._key, self._steps_per_epoch = key, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
@@ -57,7 +57,7 @@ class ImportanceCandidates:
         assert isinstance(settings, DPIS)
         self._stages = ImportanceSampling(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
-    def must_renew_bounds(self, number: int, records: int) -> bool:
+    def must_renew_norm_bounds(self, number: int, records: int) -> bool:
         """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
@@ -69,7 +69,7 @@ class ImportanceCandidates:
         self._coins = source.uniform(len(rows))
         return rows
 
-    def begin_look(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
+    def begin_norm_pass(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
         ``own`` has the positions in ``rows`` whose records this process gets, in their order. ``everyone`` says that
@@ -78,7 +78,7 @@ class ImportanceCandidates:
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
-    def note_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
+    def note_gradient_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
         """Notes the norms of the next records, as 0 if not finite. Returns these records' positions in ``rows``."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
@@ -88,13 +88,13 @@ class ImportanceCandidates:
     def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Notes the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
-        at = self.note_norms(norms)
+        at = self.note_gradient_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def renew_bounds(self, world: World) -> npt.NDArray[np.float64]:
+    def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
         # Each norm is 0 on all processes but one. So the sum of the norms' bits, read as integers, is the norm itself.
-        world.add_up(torch.from_numpy(self._norms).view(torch.int64))
+        world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
             self._bounds = bounds
@@ -107,7 +107,7 @@ class ImportanceCandidates:
         return self._key.make_source_at(NORM_STREAMS + number)
 
 
-class LateBatch(Batch):
+class ImportanceBatch(Batch):
     """A batch of candidates, which are drawn when a step uses the batch.
 
     They cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until the draw.
@@ -150,7 +150,7 @@ class ImportanceLoader(RunLoader):
     candidates: ImportanceCandidates
     _in_order = True  # norms are noted in the order of the candidates
 
-    def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
+    def __init__(self, account: RunAccount, dataset: Any, key: RunKey, world: World, **options: Any) -> None:
         settings = account.plan.settings
         assert isinstance(settings, DPIS)
         self._reach = settings.reach
@@ -170,7 +170,7 @@ class ImportanceLoader(RunLoader):
     @property
     def must_look_at_all(self) -> bool:
         """Whether the norms of all records must be computed before the next step."""
-        return self.candidates.must_renew_bounds(self.next_step, len(self.dataset))
+        return self.candidates.must_renew_norm_bounds(self.next_step, len(self.dataset))
 
     def share_all_records(self) -> Share:
         """Returns the share of all records that this process reads."""
@@ -185,14 +185,14 @@ class ImportanceLoader(RunLoader):
     def _share_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
         placed = self._place_rows(np.arange(len(rows)), number)
         own = self._cut_records(placed)
-        self.candidates.begin_look(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
+        self.candidates.begin_norm_pass(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
         draw = next(self._draws)
         parts = chain.from_iterable(map(self._check_parts, self._read_parts((draw, rows[each]) for each in own)))
         return iter([self._make_places(cut) for cut in self._cut_places(placed)]), parts
 
     def _yield_batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
-            yield LateBatch(self)
+            yield ImportanceBatch(self)
 
     def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
         found = super()._cut_records(rows)

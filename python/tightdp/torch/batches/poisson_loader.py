@@ -17,12 +17,17 @@ from ..._support import _check
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...release.noise import RandomSource, resolve_random_source
 from ...release.sampling import draw_poisson_sample
-from ..plan.account import Account
-from ..randomness.global_generators import Coins, draw_look_order, read_without_trace, restore_generators
-from ..randomness.key import Key
+from ..plan.account import RunAccount
+from ..randomness.global_generators import (
+    RunCoins,
+    draw_order_of_checks,
+    read_parts_without_trace,
+    restore_numpy_and_random,
+)
+from ..randomness.key import RunKey
 from ..randomness.process_group import World
-from .batch_places import PLACE_STREAMS, Places, RecordIndices, choose_size, draw_places
-from .record_reader import AloneRead, Part, RecordCollator, RecordReader, check_reads_repeat
+from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_physical_batch_size, draw_batch_places
+from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_dataset_reads_repeat
 
 SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
@@ -63,7 +68,9 @@ class Batch:
         self.loader, self.rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
-        self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
+        self._places: Iterator[BatchPlaces | None] = iter(
+            [loader._make_places(cut) for cut in loader._cut_places(rows)]
+        )
 
     @property
     def is_used(self) -> bool:
@@ -140,7 +147,7 @@ class PoissonLoader:
         rng: RandomSource | None = None,
         **options: Any,
     ) -> None:
-        self.dataset = check_dataset(dataset)
+        self.dataset = check_torch_dataset(dataset)
         self._probability = _check.probability("sampling_probability", sampling_probability)
         self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
         self.physical_batch_size = (
@@ -161,7 +168,7 @@ class PoissonLoader:
             )
         self._source = resolve_random_source(rng)
         self._collate, self._options = collate_fn, options
-        self._coins, self._draws = Coins(), count()
+        self._coins, self._draws = RunCoins(), count()
         self._make_torch_loader([])  # PyTorch refuses bad options before any record is read
 
     @property
@@ -194,7 +201,7 @@ class PoissonLoader:
         for _ in range(steps):
             # Reading the next part draws batches up to the next one that is not empty, or up to the last one.
             if not drawn:
-                ahead.extend(_take_next(parts))
+                ahead.extend(_take_next_batch_part(parts))
             rows = drawn.popleft()
             batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
             yield batch
@@ -226,7 +233,7 @@ class PoissonLoader:
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
-    def _make_places(self, cut: RecordIndices) -> Places | None:
+    def _make_places(self, cut: RecordIndices) -> BatchPlaces | None:
         """Returns the places of the records in a physical batch; None without padding."""
         return None
 
@@ -235,7 +242,7 @@ class PoissonLoader:
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # the same as reading and collating each record
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
+        return read_parts_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
 
     @property
     def _is_plain_tensors(self) -> bool:
@@ -253,7 +260,7 @@ class PoissonLoader:
     def _make_torch_loader(self, pieces: Any) -> Any:
         together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
         return DataLoader(
-            RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
+            DatasetReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
         )
 
     _in_order = False
@@ -269,14 +276,14 @@ class RunLoader(PoissonLoader):
     """
 
     def __init__(
-        self, account: Account, dataset: Any, key: Key, world: World, *, padded: bool = False, **options: Any
+        self, account: RunAccount, dataset: Any, key: RunKey, world: World, *, padded: bool = False, **options: Any
     ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
         self._account, self._key, self._world, self._coins = account, key, world, key.make_coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = choose_size(self._usual_records)
+            self.physical_batch_size = choose_physical_batch_size(self._usual_records)
 
     def read_first_record(self) -> Iterator[Part]:
         """Yields the first record of the data set, collated, and the number 1; nothing if the data set is empty."""
@@ -289,9 +296,9 @@ class RunLoader(PoissonLoader):
 
     def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
-        reader = RecordReader(self.dataset, self._collate or default_collate)
-        with torch.random.fork_rng(devices=[]), restore_generators():
-            return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
+        reader = DatasetReader(self.dataset, self._collate or default_collate)
+        with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
+            return [reader.read_with_content((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
         """Reads some random records repeatedly. ValueError if a record depends on records that were read before."""
@@ -300,9 +307,9 @@ class RunLoader(PoissonLoader):
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
         ]
         drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
-        order = draw_look_order(REPEATED_RECORDS, self._coins.make_common_seed(number))
-        with torch.random.fork_rng(devices=[]), restore_generators():
-            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
+        order = draw_order_of_checks(REPEATED_RECORDS, self._coins.make_common_seed(number))
+        with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
+            check_dataset_reads_repeat(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
     def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
@@ -319,7 +326,7 @@ class RunLoader(PoissonLoader):
         """Returns the rows in places drawn from place stream ``number``; without padding the unchanged rows."""
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return draw_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
+        return draw_batch_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
 
     def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
@@ -335,8 +342,8 @@ class RunLoader(PoissonLoader):
             )
         return parts
 
-    def _make_places(self, cut: RecordIndices) -> Places | None:
-        return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
+    def _make_places(self, cut: RecordIndices) -> BatchPlaces | None:
+        return BatchPlaces(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
         left = self._account.remaining_steps
@@ -351,14 +358,14 @@ class RunLoader(PoissonLoader):
         return self._yield_batches(min(self.steps, left))
 
 
-def _take_next(parts: Iterator[Any]) -> list[Any]:
+def _take_next_batch_part(parts: Iterator[Any]) -> list[Any]:
     """Returns a list of the next part, or an empty list at the end."""
     for part in parts:
         return [part]
     return []
 
 
-def check_dataset(dataset: Any) -> Any:
+def check_torch_dataset(dataset: Any) -> Any:
     """Returns the data set. TypeError unless it gives records by index, which loaders and streams do not."""
     if isinstance(dataset, DataLoader):
         raise TypeError(

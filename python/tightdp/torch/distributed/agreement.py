@@ -10,7 +10,7 @@ from ..._core import __version__
 from ..randomness.process_group import Fact
 
 
-def list_run_facts(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
+def list_facts_of_ranks(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
     """Returns the facts that ranks compare. They are functions, to be called once the arguments are checked."""
     return {
         "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),

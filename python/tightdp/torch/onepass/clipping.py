@@ -12,15 +12,15 @@ import torch
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
 from ..batches import collated_batch
-from ..batches.batch_places import Places, fill_places
-from ..gradient_sums.base_sums import Sums, make_integer_sums
+from ..batches.batch_places import BatchPlaces, fill_batch_places
+from ..gradient_sums.base_sums import GradientSums, make_integer_gradient_sums
 from ..plan.plan import Plan
 from .call_rules import Unsupported
 from .convolutions import ConvolutionFactors
-from .factors import Factors, plan_factors
-from .graph_check import check_calls_complete
+from .factors import GradientFactors, plan_gradient_factors
+from .graph_check import check_recorded_calls_complete
 from .record_axis import RecordAxis, differentiate_losses
-from .recorder import Call, Recorder, refuse_call
+from .recorder import CallRecorder, RecordedCall, refuse_unclippable_call
 
 CLIPPING_SLACK = 2.0**-17
 """Relative amount by which the norm bound is lowered, to allow for the rounding of norms and sums in float32. It is 128
@@ -35,7 +35,7 @@ _LARGEST_SUM = 2.0**60
 """Largest absolute value of a sum, in steps of the grid. Noise would be lost in a larger value."""
 
 
-class OnePassSums(Sums):
+class OnePassSums(GradientSums):
     """The sums of clipped gradients in floating point."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -51,13 +51,14 @@ class OnePassSums(Sums):
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
         """Raises ValueError if one pass cannot clip the gradients for some use of a parameter."""
         few = min(records, CHECKED_RECORDS)
-        tensors, rebuild = collated_batch.split_records(batch, records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
-        batch, records, weights = fill_places(places, batch, records)
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
+        batch, records, weights = fill_batch_places(places, batch, records)
         self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights)
 
     def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
@@ -72,39 +73,39 @@ class OnePassSums(Sums):
 
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
-    ) -> dict[int, Factors]:
+    ) -> dict[int, GradientFactors]:
         """Returns the factors of the records' gradients. ValueError if they do not account for the whole gradients."""
         axis = RecordAxis(records)
-        recorder = Recorder(self._parameters, axis)
+        recorder = CallRecorder(self._parameters, axis)
 
-        def propagate_back(losses: Any) -> Any:
+        def propagate_losses_back(losses: Any) -> Any:
             calls = recorder.stop_recording()
-            check_calls_complete(losses, self._parameters, calls)
+            check_recorded_calls_complete(losses, self._parameters, calls)
             return differentiate_losses(losses, [call.edge for call in calls])
 
         with recorder:
-            found = axis.take_records(model, loss_fn, batch, propagate_back)
+            found = axis.take_records(model, loss_fn, batch, propagate_losses_back)
         with torch.no_grad():
             return self._collect_factors(recorder.calls, found)
 
-    def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
+    def _collect_factors(self, calls: list[RecordedCall], found: Any) -> dict[int, GradientFactors]:
         """Returns the factors of each parameter on which the losses depend, by the number of the parameter."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
-        uses: dict[int, list[Factors]] = {}
+        uses: dict[int, list[GradientFactors]] = {}
         for call, g in zip(calls, found, strict=True):
             if g is None:
                 continue
             try:
                 parts = call.parts(g)
             except Unsupported as why:
-                raise refuse_call(call.kind, str(why)) from None
+                raise refuse_unclippable_call(call.kind, str(why)) from None
             for p, factors in parts:
                 uses.setdefault(numbers[id(p)], []).append(factors)
         shapes = [p.shape for p in self._parameters.values()]
-        return {i: plan_factors(uses[i], shapes[i]) for i in sorted(uses)}
+        return {i: plan_gradient_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
+    def _add_factors(self, factors: dict[int, GradientFactors], records: int, weights: Any = None) -> None:
         """Clips the gradients of records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
@@ -116,15 +117,18 @@ class OnePassSums(Sums):
             for i, each in factors.items():
                 self._add_with_joint_norm({i: each}, bounds[i], zero)
 
-    def _add_with_joint_norm(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
+    def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
         The sums of squares begin at ``zero``. The gradients of the largest convolution are formed last, for some
         records at a time. By then its squares are the only missing part of the norms. So each piece can be clipped,
         added and deleted at once.
         """
-        largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
-        last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
+        largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
+        last = next(
+            (i for i, each in factors.items() if _is_streamed_convolution(each) and each.weight.numel() == largest),
+            None,
+        )
         others = {i: each for i, each in factors.items() if i != last}
         squares = sum((each.squared_norms() for each in others.values()), zero)
         if last is None:
@@ -163,7 +167,7 @@ class OnePassSums(Sums):
         A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps, because noise
         would be lost in larger values.
         """
-        flat, parts = make_integer_sums(self._parameters)
+        flat, parts = make_integer_gradient_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):
             part.copy_((total / self._plan.grid_step).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST_SUM, _LARGEST_SUM))
         return flat, parts
@@ -182,6 +186,6 @@ class OnePassSums(Sums):
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 
-def _is_streamed(factors: Factors) -> TypeGuard[ConvolutionFactors]:
+def _is_streamed_convolution(factors: GradientFactors) -> TypeGuard[ConvolutionFactors]:
     """Tells whether these are factors of a convolution whose gradients are formed piece by piece."""
     return isinstance(factors, ConvolutionFactors) and factors.is_streamed

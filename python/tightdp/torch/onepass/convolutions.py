@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from . import factors
-from .call_rules import Parts, Unsupported, Use
+from .call_rules import ComputedCall, Parts, Unsupported
 from .factors import GradientRows, OuterProducts
 
 PIECE_ENTRIES = 1 << 19
@@ -76,7 +76,7 @@ class ConvolutionFactors:
         if self.kept is not None:
             self.kept.add_weighted(weights, total)
             return
-        x, g = factors.clear_unweighted(self.input, weights), factors.clear_unweighted(self.g, weights)
+        x, g = factors.clear_unweighted_records(self.input, weights), factors.clear_unweighted_records(self.g, weights)
         total += self._compute_weight_gradient(
             x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups
         )
@@ -102,7 +102,7 @@ class ConvolutionFactors:
 
 def use_convolution(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Use:
+) -> ComputedCall:
     """Computes a convolution of one, two or three axes of the images of all records."""
     axes = weight.ndim - 2
     if isinstance(padding, str):
@@ -111,21 +111,25 @@ def use_convolution(
         raise Unsupported("a record must be one image there, and this one is several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
-    settings = (_repeat_for_axes(stride, axes), _repeat_for_axes(padding, axes), _repeat_for_axes(dilation, axes))
+    settings = (
+        _repeat_for_convolution_axes(stride, axes),
+        _repeat_for_convolution_axes(padding, axes),
+        _repeat_for_convolution_axes(dilation, axes),
+    )
     found = _CONVOLUTIONS[axes](images, weight, bias, *settings, groups)
 
-    def parts(g: Any) -> Parts:
-        g = factors.widen_half(g)
+    def find_gradient_factors(g: Any) -> Parts:
+        g = factors.widen_half_tensor(g)
         held = ConvolutionFactors(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
         return [(weight, held)] if bias is None else [(weight, held), (bias, GradientRows(g.flatten(2).sum(2)))]
 
-    return Use(found, (1, *found.shape[1:]) if batched else found.shape[1:], parts)
+    return ComputedCall(found, (1, *found.shape[1:]) if batched else found.shape[1:], find_gradient_factors)
 
 
 _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 """PyTorch's convolutions, by their number of axes."""
 
 
-def _repeat_for_axes(x: Any, axes: int) -> list[int]:
+def _repeat_for_convolution_axes(x: Any, axes: int) -> list[int]:
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

@@ -35,7 +35,7 @@ Tensor = Any
 """A tensor in host memory."""
 
 
-class Clipped(NamedTuple):
+class ClippedPositions(NamedTuple):
     """The clip factors of records, and the bounds that are left to their other gradients."""
 
     factors: Tensor
@@ -44,7 +44,7 @@ class Clipped(NamedTuple):
     """Bounds on the norm of what the record may add by other parameters, in units of the grid."""
 
 
-def is_sum_cheaper(positions: int, left: int, right: int) -> bool:
+def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
     """Tells whether inner products take less work than a formed gradient. The shapes alone decide.
 
     For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n), and
@@ -62,7 +62,7 @@ class PositionProducts:
 
     def __init__(self, factors: OuterProducts) -> None:
         self._left = factors.left.detach().cpu()
-        integers, self._steps = _round_to_integers(factors.right)
+        integers, self._steps = _round_tensor_to_integers(factors.right)
         self._inner = integers @ integers.transpose(1, 2)
         self._entries = integers.to(torch.int16)
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
@@ -72,10 +72,10 @@ class PositionProducts:
 
         Each of them depends on its own record alone. It is infinite if an l_t or an r_t is not finite.
         """
-        integers, steps = _round_to_integers(self._left)
+        integers, steps = _round_tensor_to_integers(self._left)
         scale = 1 / (steps * self._steps)
         terms = (integers @ integers.transpose(1, 2)) * self._inner * scale[:, :, None] * scale[:, None, :]
-        return torch.where(torch.isfinite(scale).all(1), _add_terms(terms).clamp(min=0.0), torch.inf)
+        return torch.where(torch.isfinite(scale).all(1), _add_terms_of_records(terms).clamp(min=0.0), torch.inf)
 
     def find_finite_records(self) -> Tensor:
         """Returns a mask of the records whose r_t are all finite."""
@@ -91,7 +91,7 @@ class PositionProducts:
         weights = (self._left[records].double() * scale[:, :, None]).round_().clamp_(-LARGEST_WEIGHT, LARGEST_WEIGHT)
         weights.masked_fill_((factors == 0)[:, None, None], 0.0)
         self._weights[records] = weights.to(torch.int32)
-        return bound_squared_norms(weights @ weights.transpose(1, 2), self._inner[records])
+        return bound_squared_product_norms(weights @ weights.transpose(1, 2), self._inner[records])
 
     def add_to(self, total: Tensor) -> None:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
@@ -100,7 +100,7 @@ class PositionProducts:
         dense.add_integer_outer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
-def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Returns each vector of ``rows`` times a power of two 2^e, rounded to integers in float64, and all 2^e.
 
     ``rows`` has the shape (records, positions, n). 2^e is zero for a vector that is not finite, and the integers too.
@@ -112,7 +112,7 @@ def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
     return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
 
 
-def _add_terms(terms: Tensor) -> Tensor:
+def _add_terms_of_records(terms: Tensor) -> Tensor:
     """Returns the sum of the terms of each record, a row of ``terms``.
 
     PyTorch's own sum adds in an order that depends on the number of records and of threads.
@@ -121,7 +121,7 @@ def _add_terms(terms: Tensor) -> Tensor:
     return torch.from_numpy(dense.apply_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
 
 
-def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
+def bound_squared_product_norms(left: Tensor, right: Tensor) -> Tensor:
     """Returns upper bounds on |sum_t w_t q_t^T|^2, from exact inner products <w_s, w_t> and <q_s, q_t> of each record.
 
     The squared norm is the sum over s and t of <w_s, w_t> <q_s, q_t>. This sum is rounded, and its terms may cancel.
@@ -130,10 +130,12 @@ def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
     """
     positions = left.shape[1]
     lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt()
-    return _add_terms(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms(lengths).square()
+    return _add_terms_of_records(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms_of_records(lengths).square()
 
 
-def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float) -> Clipped:
+def clip_position_products(
+    layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float
+) -> ClippedPositions:
     """Chooses a clip factor for each record, such that the integers of all ``layers`` together are within ``bound``.
 
     ``norms`` are estimates of the norms of the whole gradients. They decide how close the integers come to the bound,
@@ -157,4 +159,4 @@ def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: flo
             break
         factors[left] *= (AIM * bound / squares[left].sqrt()).clamp(max=AIM).nan_to_num(0.0)
     rest = (bound**2 * _CHECKED - squares).clamp(min=0.0).sqrt() * (1 - 2.0**-50)
-    return Clipped(factors, rest)
+    return ClippedPositions(factors, rest)

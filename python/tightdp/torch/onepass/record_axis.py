@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from ..batches import collated_batch
-from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_module, shorten_error
-from ..gradient_sums.vectorized_pass import run_side_by_side
+from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_failing_module, shorten_torch_error
+from ..gradient_sums.vectorized_pass import run_under_vmap
 from ..model_checks import model_checks
 from ..model_checks.self_test import KEEPS_NOTHING
 from .call_rules import Unsupported
@@ -35,33 +35,36 @@ class RecordAxis:
         ``then`` is called inside ``torch.func.vmap``, because activation checkpoints repeat computations in the
         backward pass.
         """
-        tensors, rebuild = collated_batch.split_records(batch, self.records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
 
         def keep_losses(array: Any) -> Any:
             losses.append(array)
             return array
 
-        def take_single(numbers: Any, *one: Any) -> Any:
+        def take_single_record(numbers: Any, *one: Any) -> Any:
+            """Returns the loss of one record. Appends the result of ``then``, which gets the losses of all records."""
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
                 self.compute_on_arrays(keep_losses, (each[0],))
             else:
-                model_checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
-            found.append(then(model_checks.check_losses(losses[0], self.records)))
+                shown = each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each
+                model_checks.check_loss_tensor(shown, 1)
+            found.append(then(model_checks.check_loss_tensor(losses[0], self.records)))
             return each
 
         try:
-            with run_side_by_side():
-                torch.func.vmap(take_single, randomness="different")(torch.arange(self.records), *tensors)
+            with run_under_vmap():
+                torch.func.vmap(take_single_record, randomness="different")(torch.arange(self.records), *tensors)
         except (RuntimeError, NotImplementedError) as error:
             if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
             raise ValueError(
                 f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
-                f"{name_module(model, error)} cannot be, because what it computes depends on values of the batch, or "
-                f"PyTorch says why not ({shorten_error(error)}). arithmetic='one-by-one' takes any module"
+                f"{name_failing_module(model, error)} cannot be, because what it computes depends on values of the "
+                f"batch, or PyTorch says why not ({shorten_torch_error(error)}). arithmetic='one-by-one' takes any "
+                f"module"
             ) from error
         return found[0]
 
@@ -76,9 +79,9 @@ class RecordAxis:
         another transform of ``torch.func``.
         """
 
-        def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+        def apply_to_all_records(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
             """Calls ``function`` with arrays whose first axis is that of the records."""
-            if any(True for _ in _yield_dims(shared_dims)):
+            if any(True for _ in _yield_vmap_dims(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -88,28 +91,28 @@ class RecordAxis:
                 raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
-        return _apply(apply_function, self._numbers, tensors, shared)
+        return _apply(apply_to_all_records, self._numbers, tensors, shared)
 
-    def has_own(self, x: Any) -> bool:
+    def has_record_axis(self, x: Any) -> bool:
         """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
         found: list[bool] = []
 
-        def note_axis(dims: Any, *_: Any) -> Any:
+        def note_record_axis(dims: Any, *_: Any) -> Any:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _apply(note_axis, self._numbers, (x,), ())
+        _apply(note_record_axis, self._numbers, (x,), ())
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
         """Tells whether ``x`` depends on trained parameters. ``x.requires_grad`` does not say so under vmap."""
         found: list[bool] = []
 
-        def note_gradient(array: Any) -> Any:
+        def note_array_gradient(array: Any) -> Any:
             found.append(array.requires_grad)
             return array
 
-        self.compute_on_arrays(note_gradient, (x,))
+        self.compute_on_arrays(note_array_gradient, (x,))
         return found[0]
 
 
@@ -163,12 +166,12 @@ def differentiate_losses(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _yield_dims(dims: Any) -> Any:
+def _yield_vmap_dims(dims: Any) -> Any:
     """Yields the numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):
         for each in dims:
-            yield from _yield_dims(each)
+            yield from _yield_vmap_dims(each)
     elif dims is not None:
         yield dims

@@ -47,7 +47,7 @@ Kind = tuple[str, tuple[str, ...]]
 
 
 @dataclass
-class Call:
+class RecordedCall:
     """A recorded call. At ``edge`` the backward pass computes the gradient by the call's output or by an argument."""
 
     edge: Any
@@ -63,21 +63,21 @@ class Call:
         return all(tensor._version == version for tensor, version in self.inputs)
 
 
-class Recorder(TorchFunctionMode):
+class CallRecorder(TorchFunctionMode):
     """A context that records the calls with ``parameters``, while each record goes through a model alone."""
 
     def __init__(self, parameters: dict[str, Any], axis: RecordAxis) -> None:
         super().__init__()
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self._names = {id(p): name for name, p in parameters.items()}
         self._axis, self._stopped = axis, False
 
-    def stop_recording(self) -> list[Call]:
+    def stop_recording(self) -> list[RecordedCall]:
         """Stops recording and returns the calls. Calls that a checkpoint repeats in the backward pass are left out."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
-                raise refuse_call(call.kind, "an input of it was changed in place afterwards")
+                raise refuse_unclippable_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -101,10 +101,10 @@ class Recorder(TorchFunctionMode):
                 return self._repeat_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refuse_call(self._name_call(func, used), str(why)) from None
+            raise refuse_unclippable_call(self._name_call(func, used), str(why)) from None
         if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
-            raise refuse_call(
+            raise refuse_unclippable_call(
                 self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
         return found  # such as a shape, a dtype or a constant
@@ -124,7 +124,7 @@ class Recorder(TorchFunctionMode):
         def compute_use(x: Any, rest: Any, kwargs: Any) -> Any:
             """Computes and records the call. ``x`` is the array of the argument that depends on the records."""
             if id(input) in trained:
-                self._record_each(func, x, input)
+                self._record_repeated_parameter(func, x, input)
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
                 before = [each.grad_fn for each in _find_tensors([x, rest, kwargs]) if id(each) not in trained]
@@ -138,12 +138,14 @@ class Recorder(TorchFunctionMode):
     def _repeat_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """Computes a call with the parameter repeated for each record, so that each record has its own gradient."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
-        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_own(others[0]))):
+        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_record_axis(others[0]))):
             raise Unsupported("its other argument is not an array of records")
-        each = self._axis.compute_on_arrays(lambda array: self._record_each(func, array, used[0]), (used[0],))
+        each = self._axis.compute_on_arrays(
+            lambda array: self._record_repeated_parameter(func, array, used[0]), (used[0],)
+        )
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
-    def _record_each(self, func: Any, each: Any, p: Any) -> Any:
+    def _record_repeated_parameter(self, func: Any, each: Any, p: Any) -> Any:
         """Records the array of a parameter that is repeated for each record. Gradients by the array are computed."""
         self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each
@@ -155,10 +157,11 @@ class Recorder(TorchFunctionMode):
         if self._stopped:
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
-        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._name_call(func, used), before))
+        versions = [(x, x._version) for x in inputs]
+        self.calls.append(RecordedCall(edge, parts, versions, self._name_call(func, used), before))
 
 
-def refuse_call(kind: Kind, why: str) -> ValueError:
+def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
     """Returns the error for a use of parameters that cannot be clipped in one pass."""
     function, names = kind
     return ValueError(

@@ -16,7 +16,7 @@ FAILED = "!"
 """Mark of a failed step in a checkpoint."""
 
 
-class Account:
+class RunAccount:
     """The account of the steps of a plan. It depends on mechanisms alone, and not on an optimizer or a loader."""
 
     def __init__(self, plan: Plan) -> None:
@@ -92,7 +92,7 @@ class Account:
         """Returns the state from which a run can go on, as values that JSON can hold."""
         return {"steps": self.charged_steps, "failures": self.failures}
 
-    def take_up(self, state: dict[str, Any], steps: int) -> None:
+    def take_up_state(self, state: dict[str, Any], steps: int) -> None:
         """Charges the steps that a saved state has beyond those of this account. The state has ``steps`` steps."""
         if steps > self.charged_steps:
             self.spend(steps - self.charged_steps)

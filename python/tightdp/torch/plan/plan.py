@@ -30,7 +30,7 @@ from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
 from ...release.noise import RandomSource
 from ...statement.statement import warn_of_large_delta
-from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
+from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill_torch_settings, plan_steps_of_run
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
@@ -194,7 +194,7 @@ class Plan:
         return self.gradient_multiplier * self.sensitivity
 
 
-def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
+def check_norm_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """Returns the checked norm bounds: a single one, or one for each of ``parameters`` parameters."""
     if not clipping.has_several_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
@@ -204,7 +204,7 @@ def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     return found
 
 
-def plan(
+def plan_run(
     records: int,
     source: RandomSource,
     *,
@@ -237,17 +237,17 @@ def plan(
     check_noise_against_budget(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
-    settings = None if own is None else fill_settings(own, expected, turns, max_norm)
+    settings = None if own is None else fill_torch_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
-    def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+    def plan_run_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
         """Returns the plan for this number of records. ValueError if none exists, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(expected, records, turns)
         elif isinstance(settings, DPIS):
             batch = settings.share_of_records(records) * records
-        found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
+        found = plan_steps_of_run(settings, batch, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
@@ -276,8 +276,8 @@ def plan(
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = plan_for_records(known, noise, target)
-        _warn_of_delta(made)
+        made = plan_run_for_records(known, noise, target)
+        _warn_of_run_delta(made)
         if released is None:
             pay(made.charged)
         return made
@@ -290,27 +290,27 @@ def plan(
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     if settings is None:
-        count_steps(MOST_RECORDS, expected, turns)
+        count_steps_of_run(MOST_RECORDS, expected, turns)
     for tried in NUMBERS:  # refuses bad settings before the count is released
-        plan_for_records(tried, noise, inner)
+        plan_run_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = plan_for_records(released, noise, inner)
+        made = plan_run_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
             f"{released}, which was released: {error}"
         ) from None
     made = dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
-    _warn_of_delta(made)
+    _warn_of_run_delta(made)
     return made
 
 
-def _warn_of_delta(made: Plan) -> None:
+def _warn_of_run_delta(made: Plan) -> None:
     """Warns if delta is at least 1 / (number of records)."""
     large = warn_of_large_delta(made.delta, made.records)
     if large:

@@ -32,10 +32,10 @@ class World:
         """
         yield
 
-    def add_up(self, integers: Any) -> None:
+    def add_over_ranks(self, integers: Any) -> None:
         """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank leaves it unchanged."""
 
-    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank, and returns its result on every rank.
 
         The result must consist of values that JSON can hold. Raises as ``run_together`` does.

@@ -25,7 +25,7 @@ from ...ledger import Ledger
 from ...ledger.budget import digest_ledger_values
 from ...ledger.progress import LedgerProgress
 from ..plan import run_state
-from ..plan.account import FAILED, Account
+from ..plan.account import FAILED, RunAccount
 
 FORMAT = 3
 """Number of the format of the folder's JSON files. A file of another format is refused."""
@@ -74,7 +74,7 @@ class Checkpoint:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = path.resolve()
-            self._lock = _hold_folder(self.folder)
+            self._lock = _hold_checkpoint_folder(self.folder)
         except BlockingIOError:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
@@ -93,7 +93,7 @@ class Checkpoint:
         """Content of the file of marks when ``read`` read the folder."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder.
+        """Returns the state, as ``run_state.make_run_state`` makes it, of the run in the folder.
 
         Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
         ``about``.
@@ -130,7 +130,7 @@ class Checkpoint:
                 self._put_values("turns.json", [])
             self._put_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_charges(self, account: Account, run: str) -> None:
+    def record_charges(self, account: RunAccount, run: str) -> None:
         """Records all further charges of the account in the folder, in which earlier runs may not write any more."""
         with _marking:
             self._check_unchanged(self._read_marks() == self._seen)
@@ -181,7 +181,7 @@ class Checkpoint:
             torch.save(found, path)
             check_file(path, most)
             with open_file(path) as file:
-                self._record_tensors(self._saved, digest := compute_file_digest(file))
+                self._record_tensors(self._saved, digest := compute_checkpoint_digest(file))
             digests.append(digest)
 
         digests: list[str] = []
@@ -197,7 +197,7 @@ class Checkpoint:
             return None
         try:
             with open_file(self.folder / "tensors.pt", most) as file:
-                self._saved = compute_file_digest(file)
+                self._saved = compute_checkpoint_digest(file)
                 if self._saved not in self._read_values("run.json", self._read_run)[2]:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
@@ -244,7 +244,7 @@ class Checkpoint:
         """
         check_json_entries("values", plain, ("about", "state", "tensors"))
         check_json_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
-        run_state.read_identity(plain["state"], "state")
+        run_state.read_run_name(plain["state"], "state")
         return plain["about"], plain["state"], read_json_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
@@ -273,7 +273,7 @@ class Checkpoint:
             )
 
     def _read_epochs(self) -> list[dict[str, Any]]:
-        """Returns ``ShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
+        """Returns ``NormShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
         marks = self._read_charges()
         if marks.startswith(b"."):
             raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
@@ -302,7 +302,7 @@ class Checkpoint:
             check_json_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
-            if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
+            if read_bytes(self.folder / name, MOST_BYTES) != _format_checkpoint_values(plain["values"]):
                 raise ValueError("it has other bytes than a run writes")
             return build(plain["values"])
 
@@ -353,10 +353,10 @@ class Checkpoint:
         new.unlink(missing_ok=True)
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # readable by the user alone from the start
         write(new)
-        _flush_to_disk(new)
+        _flush_checkpoint_to_disk(new)
         os.replace(new, self.folder / name)
         if sys.platform != "win32":  # Windows cannot flush a folder: a power cut may lose the new name
-            _flush_to_disk(self.folder)
+            _flush_checkpoint_to_disk(self.folder)
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
         """Returns the error for a missing file, or with ``damage`` for a damaged one."""
@@ -367,7 +367,7 @@ class Checkpoint:
         )
 
 
-def compute_file_digest(file: BinaryIO) -> str:
+def compute_checkpoint_digest(file: BinaryIO) -> str:
     """Returns the SHA-256 of a file, from its current position to its end."""
     digest = hashlib.sha256()
     while part := file.read(2**20):
@@ -375,12 +375,12 @@ def compute_file_digest(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _format_values(values: Any) -> bytes:
+def _format_checkpoint_values(values: Any) -> bytes:
     """Returns the text of a file of JSON that holds these values, with their format and their digest."""
     return json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1).encode()
 
 
-def _hold_folder(folder: Path) -> FileLock:
+def _hold_checkpoint_folder(folder: Path) -> FileLock:
     """Returns the lock of a folder, acquired if needed. BlockingIOError if another process holds the lock."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")
@@ -388,7 +388,7 @@ def _hold_folder(folder: Path) -> FileLock:
     return lock
 
 
-def _flush_to_disk(path: Path) -> None:
+def _flush_checkpoint_to_disk(path: Path) -> None:
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes only files opened for writing
     try:
         os.fsync(file)

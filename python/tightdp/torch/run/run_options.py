@@ -70,7 +70,7 @@ class AfterFailure:
     folder: str | os.PathLike[str]
 
 
-def check_batches(batches: Any) -> Batches:
+def check_batch_settings(batches: Any) -> Batches:
     """Returns the checked settings of batches; for None the default settings."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
@@ -78,7 +78,7 @@ def check_batches(batches: Any) -> Batches:
     return batches
 
 
-def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
+def split_checkpoint_argument(checkpoint: Any) -> tuple[Any, bool]:
     """Returns the folder of a checkpoint, and whether a run that an error ended may go on from the folder."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure
