@@ -169,7 +169,7 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     columns |= {name: {"drop": True} for name in names}
     tried: list[tuple[str, Callable[[], Any]]] = [("classes", partial(_read_schema_values, "classes", classes, 2))]
     tried += [(repr(name), partial(_read_schema_column, name, how)) for name, how in columns.items()]
-    refused = [name for name, read in tried if not _is_accepted(read)]
+    refused = [name for name, read in tried if not _is_schema_part_accepted(read)]
     marked += f" Refused by tightdp train until you correct them: {', '.join(refused)}." if refused else ""
     markers = sorted(set(missing).difference(NO_VALUE))
     return {
@@ -182,7 +182,7 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     }
 
 
-def _is_accepted(read: Callable[[], Any]) -> bool:
+def _is_schema_part_accepted(read: Callable[[], Any]) -> bool:
     """Returns whether a part of a draft would be read without an error."""
     try:
         read()

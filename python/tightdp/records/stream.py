@@ -111,7 +111,7 @@ class RecordStream:
         pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
-            rows = draw_rows_of_batch(source.stream(), probability, len(self))
+            rows = draw_rows_of_record_stream(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
             yield from self._blocks.map_each_block(
@@ -121,7 +121,7 @@ class RecordStream:
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
-            batches = [draw_rows_of_batch(source.stream(), probability, len(self)) for _ in range(several)]
+            batches = [draw_rows_of_record_stream(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
@@ -166,7 +166,7 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[BlockView, list[Any]
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows_of_batch(stream: RandomStream, probability: float, records: int) -> Rows:
+def draw_rows_of_record_stream(stream: RandomStream, probability: float, records: int) -> Rows:
     """Returns the ascending row numbers of a Poisson batch.
 
     The rows are those that ``RandomSource.bernoulli`` draws, but only ``COINS`` coins are in memory at a time. Record k

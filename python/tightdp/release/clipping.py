@@ -102,7 +102,7 @@ class ClippingRun:
         stream = rng.stream() if rng is not None and grid else None
         starts = _list_first_columns_to_clip(self.found.shapes) if len(self.groups) > 1 else None
         integers = get_dtype_of_sums(self.outs[0]) == "int64"
-        sums = [arrays.as_host_array(x) for x in self.outs]
+        sums = [arrays.as_host_array_of_examples(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
             kernels.clipped_sum(
@@ -156,7 +156,7 @@ def clip_examples_on_host(
 
     Without ``rng``, no noise is added, and an exact sum consists of integers.
     """
-    exact = is_arithmetic_exact(how.arithmetic)
+    exact = is_clipping_arithmetic_exact(how.arithmetic)
     run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
@@ -241,7 +241,7 @@ def compute_clip_factors(norms: Norms, bound: float) -> Norms:
     return factors
 
 
-def is_arithmetic_exact(arithmetic: str) -> bool:
+def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
     if arithmetic not in ("exact", "float"):
         raise ValueError(f'arithmetic must be "exact" or "float", got {arithmetic!r}')
     return arithmetic == "exact"

@@ -177,7 +177,7 @@ def exact_release(
     else:
         run.execute_run(0.0, None, step)
         # sigma is rounded up to few digits. This adds less than a relative 2^-20 to sigma, and keeps integers short.
-        sigma = _round_deviation_up(sigma, 20)
+        sigma = _round_noise_deviation_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
         values, spread = [total * step for total in run.outs], float(sigma)
@@ -220,7 +220,7 @@ def _check_deviation_is_double(name: str, value: Any) -> float:
     return x
 
 
-def _round_deviation_up(sigma: Fraction, bits: int) -> Fraction:
+def _round_noise_deviation_up(sigma: Fraction, bits: int) -> Fraction:
     """Rounds sigma up to about ``bits`` + 1 binary digits."""
     unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

@@ -83,7 +83,7 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
     The mechanisms inside of groups and selections are counted apart from these.
     """
     entries = [mechanism for mechanism, _ in charged.parts]
-    for counted in (entries, list(_list_innermost(charged.parts))):
+    for counted in (entries, list(_list_innermost_stated_mechanisms(charged.parts))):
         others = [mechanism for mechanism in counted if not isinstance(mechanism, Gaussian)]
         slow = [
             each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))
@@ -95,11 +95,11 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
             )
 
 
-def _list_innermost(parts: Parts) -> Iterator[Mechanism]:
+def _list_innermost_stated_mechanisms(parts: Parts) -> Iterator[Mechanism]:
     """Yields the mechanisms of a composition. A group or a selection is replaced by the mechanisms inside of it."""
     for mechanism, _ in parts:
         if isinstance(mechanism, Derived):
-            yield from _list_innermost(mechanism.parts)
+            yield from _list_innermost_stated_mechanisms(mechanism.parts)
         else:
             yield mechanism
 

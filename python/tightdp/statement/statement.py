@@ -35,7 +35,7 @@ from .wording import (
     NEVER_COVERED,
     NOISE,
     RELATIONS,
-    explain_guarantee,
+    explain_stated_guarantee,
     format_stated_above,
     format_stated_below,
     list_stated_record_counts,
@@ -61,7 +61,7 @@ LARGE = 10.0
 to nothing."""
 
 
-def warn_of_large_delta(delta: float, size: int) -> str:
+def describe_large_stated_delta(delta: float, size: int) -> str:
     """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
     if delta * size < 1:
         return ""
@@ -195,7 +195,7 @@ class Statement:
 
         It is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
         """
-        return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
+        return explain_stated_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ class Statement:
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-        if self.size is not None and (large := warn_of_large_delta(self.delta, self.size)):
+        if self.size is not None and (large := describe_large_stated_delta(self.delta, self.size)):
             found.append(large)
         if self.privacy.upper > LARGE:
             found.append(

@@ -29,7 +29,7 @@ from ...release import clipping
 from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
 from ...release.noise import RandomSource
-from ...statement.statement import warn_of_large_delta
+from ...statement.statement import describe_large_stated_delta
 from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill_torch_settings, plan_steps_of_run
 from .loss_release import LossRelease
 
@@ -312,6 +312,6 @@ def plan_run(
 
 def _warn_of_run_delta(made: Plan) -> None:
     """Warns if delta is at least 1 / (number of records)."""
-    large = warn_of_large_delta(made.delta, made.records)
+    large = describe_large_stated_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)
