@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp.torch import DPAdam
 from tightdp.torch.plan.norm_share_account import make_run_account
-from tightdp.torch.plan.plan import plan
+from tightdp.torch.plan.plan import plan_run
 from tightdp.train import DPIS, CallableModel, fit
 
 NOISE = 30.0
@@ -41,7 +41,7 @@ def made(dataset=None, **settings):
 def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, epsilon):
     """The plan alone, for as many records as are said: each epoch's steps are charged, whatever the sum says."""
     paid = []
-    given = plan(
+    given = plan_run(
         records, dp.Philox(3), epsilon=epsilon, delta=1e-7, batch_size=batch_size, epochs=2, max_norm=(1.0,),
         noise_multiplier=None, public_size=None if counted else records, arithmetic="exact", own=algorithm,
         size=10, pay=paid.append,
