@@ -76,8 +76,8 @@ def make_private(
         "dp-adam" gives the same gradients to ``DPAdam``, which uses the variance of their noise. "adaclip" centres and
         scales gradients coordinate by coordinate before it clips them (Pichapati et al. 2019). "dpis" draws records in
         proportion to the norms of their gradients (Wei et al. 2022).
-    epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. They determine
-        the noise.
+    epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. This guarantee
+        determines the noise.
     batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by it. If
         ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records.
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
@@ -89,7 +89,7 @@ def make_private(
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.
     arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
         uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
-        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
+        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` of the run shows what was used.
         "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
         are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
         embeddings, norm layers and modules that are made of these.
@@ -97,14 +97,14 @@ def make_private(
         for all records and sees no values.
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
         assumes that the model keeps nothing between records.
-        "float" computes norms from one backward pass without forming gradients, and adds floats. The account idealises
-        this arithmetic.
-    batches : a ``Batches``, which says how many records go through the model at once, in which places, and how records
-        are collated.
+        "float" computes norms from one backward pass without forming gradients, and adds floats. The account leaves the
+        roundings of floats out (idealised arithmetic).
+    batches : a ``Batches``, which says how many records go through the model at once, whether they get random places,
+        and how records are collated.
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
-        which ``losses_`` then has. The charge stays the same. The share of the loss makes the noise on the gradients a
-        little larger, and ``noise_multiplier`` is that of loss and gradients together. It must be None for "dpis",
-        whose batches are not uniform samples.
+        which ``losses_`` of the run then has. The charge stays the same. The loss takes a share of the charge, which
+        makes the noise on the gradients a little larger. ``noise_multiplier`` is that of loss and gradients together.
+        ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
         which is for experiments and never for a release.
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -112,8 +112,8 @@ def make_private(
     checkpoint : a folder, which is made if it does not exist. Only the first process uses it. Every step is recorded in
         the folder before it releases anything, and ``fit`` and ``save`` save the model and the optimizer in it. If the
         folder holds a run, this run is continued, on any number of processes. Its charges stay charged, the ledger is
-        not charged again, and keys are new. With a ledger, a copy of the folder that falls behind another copy is
-        refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
+        not charged again, and the keys of random numbers are new. With a ledger, a copy of the folder that falls behind
+        another copy is refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
     distributed : None trains on all processes of ``torch.distributed`` if it is initialised. Then every process calls
         ``make_private``, ``step`` and ``fit`` in the same order. Parameters and buffers start as those of rank 0, and
         ``batch_size`` is the size of a batch of all processes together. With a ``physical_size`` the ranks take
@@ -200,7 +200,7 @@ def make_private(
 
 
 def _check_trained_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
-    """Returns the trained parameters. ValueError if the model or the optimizer does not allow private training."""
+    """Returns the trained parameters. Raises an error if the model or the optimizer forbids private training."""
     model_checks.check_model_modules(model)
     if arithmetic in ("float", "products"):
         check_one_pass_layers(model)
@@ -218,7 +218,7 @@ def _list_loader_options(batches: Batches) -> dict[str, Any]:
 
 
 def _make_run_payment(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
-    """Returns the function that charges the ledger, which the first process holds, for the run of this name."""
+    """Returns a function that charges the ledger for the run named ``run``. Only the first process has the ledger."""
 
     def charge_ledger_of_run(charge: Composition) -> None:
         if book is not None:

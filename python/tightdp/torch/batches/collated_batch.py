@@ -16,9 +16,9 @@ Rebuild = Callable[[list[Any]], Any]
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
     """Returns the tensors of a batch, and a function that rebuilds the batch from other tensors.
 
-    A batch consists of tensors in tuples, lists and mappings. None, types and devices in it stay as they are. Raises
-    ValueError for other items, such as numbers and strings, because they cannot be split by records and may depend on
-    several of them. A mapping becomes a plain dict if its type cannot be constructed from a dict.
+    A batch consists of tensors in tuples, lists and mappings. None, types and devices in a batch stay as they are.
+    Raises ValueError for other items, such as numbers and strings, because such an item cannot be split by records and
+    may depend on several records. A mapping becomes a plain dict if its type cannot be constructed from a dict.
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
@@ -77,7 +77,7 @@ def describe_batch_structure(batch: Any) -> Any:
 
 
 def format_tensor_shape(tensor: Any) -> str:
-    """Returns the shape for an error message. It has * for the first axis, whose length may be private."""
+    """Returns the shape for an error message. The first axis is shown as *, because its length may be private."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
 
@@ -90,7 +90,7 @@ def _make_batch_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
 
 
 def split_collated_batch(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
-    """Returns the result of ``flatten_batch``. ValueError unless each tensor has one row for each record."""
+    """Returns the result of ``flatten_batch``. Raises ValueError unless each tensor has one row for each record."""
     tensors, rebuild = flatten_batch(batch)
     if not tensors:
         raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")

@@ -2,8 +2,8 @@
 
 A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
 candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before
-the first step of an epoch the norms of all records are computed, for fresh bounds. Candidates, bounds and sizes are as
-private as the records.
+the first step of an epoch the norms of all records are computed, for fresh bounds. The candidates, the number of
+candidates and the bounds are as private as the records.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ImportanceCandidates:
     """The bounds on the gradient norms of all records, and the draws of candidates by these bounds.
 
     The processes of a run hold the same bounds. A coin is a uniform number that decides whether a candidate takes part.
-    It follows from the number of the step and the number of the candidate. Therefore it does not matter which process
-    computes which norm (docs/theory/training.md, section 6).
+    The coin follows from the number of the step and the number of the candidate. Therefore it does not matter which
+    process computes which norm (docs/theory/training.md, section 6).
     """
 
     def __init__(self, plan: Plan, key: RunKey) -> None:
@@ -72,28 +72,29 @@ class ImportanceCandidates:
     def begin_norm_pass(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
-        ``own`` has the positions in ``rows`` whose records this process gets, in their order. ``everyone`` says that
-        ``rows`` has all records.
+        ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which it gets them.
+        ``everyone`` says that ``rows`` has all records.
         """
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
     def note_gradient_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
-        """Notes the norms of the next records, as 0 if not finite. Returns these records' positions in ``rows``."""
+        """Stores the norms of the next records, or 0 for a norm that is not finite. Returns the records' positions."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
     def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Notes the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
+        """Stores the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
         at = self.note_gradient_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
-        # Each norm is 0 on all processes but one. So the sum of the norms' bits, read as integers, is the norm itself.
+        # A record's norm is 0 on all processes but one. So the sum of its bits over the processes, read as integers,
+        # is the norm itself.
         world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
@@ -110,7 +111,8 @@ class ImportanceCandidates:
 class ImportanceBatch(Batch):
     """A batch of candidates, which are drawn when a step uses the batch.
 
-    They cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until the draw.
+    The candidates cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until
+    the candidates are drawn.
     """
 
     loader: ImportanceLoader
@@ -148,7 +150,7 @@ class ImportanceLoader(RunLoader):
     """
 
     candidates: ImportanceCandidates
-    _in_order = True  # norms are noted in the order of the candidates
+    _in_order = True  # because norms are stored in the order of the candidates
 
     def __init__(self, account: RunAccount, dataset: Any, key: RunKey, world: World, **options: Any) -> None:
         settings = account.plan.settings

@@ -34,13 +34,13 @@ SAFE_OPTIONS = (
     "prefetch_factor", "timeout",
 )  # fmt: skip
 """Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
-read nor their order. ``worker_init_fn`` is not accepted: which worker reads a record depends on the other records, so
-workers must not differ."""
+read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ. Which worker reads a
+record depends on the other records."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
 """Numbers used in place of a draw's number when records are read without a draw. ``FIRST_READ`` is for reading the
-first record of the data set, ``LOOK_READS`` for the first check that nothing is kept between records, and
+first record of the data set. ``LOOK_READS`` is for the first check that nothing is kept between records, and
 ``AUDIT_READS`` for the first trial of an audit. Later checks and trials count down from these numbers."""
 
 REPEATED_RECORDS = 8
@@ -53,8 +53,8 @@ class Batch:
     ``parts()`` collates the records and yields them, at most ``physical_batch_size`` at a time. Each part has records
     of one shape. An empty sample has no parts. The number of records is private.
 
-    ``loader`` is the loader that drew the sample, and ``rows`` are the numbers of its records. ``parts`` raises
-    RuntimeError if it was called before.
+    ``loader`` is the loader that drew the sample, and ``rows`` has the records' indices in the data set. ``parts``
+    raises RuntimeError if it was called before.
 
     >>> import torch
     >>> from tightdp.torch import PoissonLoader
@@ -83,11 +83,14 @@ class Batch:
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts whose norms a step computes before it draws records; None if it needs none."""
+        """Returns the parts whose norms a step computes before it draws records, or None if it computes no norms."""
         return None
 
     def parts(self) -> Iterator[Part]:
-        """Returns an iterator over parts: collated records and their number. RuntimeError if the batch was used."""
+        """Returns an iterator over parts. A part is a pair of collated records and their number.
+
+        Raises RuntimeError if the batch was used before.
+        """
         if self._parts is None:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
@@ -121,8 +124,8 @@ class PoissonLoader:
     dataset : a data set that has ``len`` and integer indices. Its length is read at every draw.
     sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64.
     steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability).
-    physical_batch_size : the largest number of records that are collated at once; None for the whole batch.
-    collate_fn : function that makes a batch from a list of one record; None for PyTorch's own. Records of different
+    physical_batch_size : the largest number of records that are collated at once. None collates the whole batch.
+    collate_fn : function that makes a batch from a list of one record. None is PyTorch's own. Records of different
         shapes go through the model in groups of equal shape.
     rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments.
     options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
@@ -234,13 +237,13 @@ class PoissonLoader:
         return [cut for cut in cuts if (cut >= 0).any()]
 
     def _make_places(self, cut: RecordIndices) -> BatchPlaces | None:
-        """Returns the places of the records in a physical batch; None without padding."""
+        """Returns the places of the records in a physical batch, or None without padding."""
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece, given as the number of its draw and the records' indices."""
         if self._is_plain_tensors:
-            tensors = self.dataset.tensors  # the same as reading and collating each record
+            tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
         return read_parts_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
 
@@ -272,7 +275,8 @@ class RunLoader(PoissonLoader):
 
     Every process draws batch k of a run from stream k of the run's key, in the order of record indices. With
     ``physical_batch_size`` a batch is cut into the same physical batches on any number of processes, and the processes
-    take these in turn. Without it a batch is cut into one piece for each process, of about equal sizes.
+    take the physical batches in turn. Without ``physical_batch_size`` a batch is cut into one piece for each process,
+    and the pieces have about equal sizes.
     """
 
     def __init__(
@@ -286,7 +290,7 @@ class RunLoader(PoissonLoader):
             self.physical_batch_size = choose_physical_batch_size(self._usual_records)
 
     def read_first_record(self) -> Iterator[Part]:
-        """Yields the first record of the data set, collated, and the number 1; nothing if the data set is empty."""
+        """Yields the first record of the data set, collated, and the number 1. Yields nothing without any record."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_parts(iter(alone)))
 
@@ -301,7 +305,7 @@ class RunLoader(PoissonLoader):
             return [reader.read_with_content((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
-        """Reads some random records repeatedly. ValueError if a record depends on records that were read before."""
+        """Reads some random records repeatedly. Raises ValueError if a record depends on records read before it."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
@@ -323,7 +327,10 @@ class RunLoader(PoissonLoader):
         return self._account.plan.batch_size
 
     def _place_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
-        """Returns the rows in places drawn from place stream ``number``; without padding the unchanged rows."""
+        """Returns the rows in random places. Without padding, returns ``rows`` unchanged.
+
+        ``number`` is the number of the stream for the draws, counted from ``PLACE_STREAMS``.
+        """
         if not self.padded or self.physical_batch_size is None:
             return rows
         return draw_batch_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
@@ -366,7 +373,7 @@ def _take_next_batch_part(parts: Iterator[Any]) -> list[Any]:
 
 
 def check_torch_dataset(dataset: Any) -> Any:
-    """Returns the data set. TypeError unless it gives records by index, which loaders and streams do not."""
+    """Returns the data set. Raises TypeError unless it gives records by index, which loaders and streams do not."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "

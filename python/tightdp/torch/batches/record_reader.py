@@ -29,7 +29,7 @@ class AloneRead(NamedTuple):
 
 
 class DatasetReader(Dataset[Any]):
-    """A data set that reads each record with a random seed of its own, and makes a batch of one of it by ``collate``.
+    """A data set that reads each record with a random seed of its own, and collates it to a batch of one record.
 
     An index of this data set is a pair of the record's index in ``dataset`` and a seed. The global generators have this
     seed while the record is read.
@@ -55,7 +55,7 @@ class DatasetReader(Dataset[Any]):
         return record if self._collate is None else self._collate([record])
 
     def read_with_content(self, drawn: tuple[int, int]) -> AloneRead:
-        """Reads and collates a record, and notes its content after reading and after collating."""
+        """Reads and collates a record, and describes its content after reading and after collating."""
         record = self.read_uncollated(drawn)
         raw = describe_tensor_content(record)
         batch = copy_tensors_of_record(self.collate_alone(record))
@@ -97,7 +97,7 @@ class RecordCollator:
 
 
 def group_tensor_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
-    """Returns a list of positions for each form. ``in_order`` begins a new list wherever the form changes."""
+    """Returns a list of positions for each form. With ``in_order`` a new list begins wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
     for i, form in enumerate(forms):
@@ -121,14 +121,20 @@ def describe_tensor_form(x: Any) -> Any:
 
 
 def join_collated_records(records: list[Any]) -> Any:
-    """Joins batches of one record that have the same form. ValueError unless they have dense tensors of one row."""
+    """Joins batches of one record that have the same form.
+
+    Raises ValueError unless the batches consist of dense tensors of one row.
+    """
     found = [collated_batch.split_collated_batch(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
 def check_dataset_reads_repeat(reader: DatasetReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """Raises ValueError if a record, read with the same seed, differs between its occurrences in ``order``."""
+    """Raises ValueError if a record that is read several times, with the same seed, differs between two readings.
+
+    ``order`` has positions in ``drawn``. A position that occurs several times is read several times.
+    """
     found: dict[int, Any] = {}
     for i in order:
         content = _describe_collated_record(reader[drawn[i]])

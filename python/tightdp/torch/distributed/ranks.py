@@ -15,8 +15,8 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Length of the messages of ``run_together``. It is the same for all calls, so that ranks whose calls differ can detect
-this."""
+"""Length of the messages of ``run_together``. All messages have this length, so that ranks that make different calls
+can still exchange messages and detect the difference."""
 
 
 class Ranks(World):
@@ -77,7 +77,7 @@ class Ranks(World):
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
             held = plain.view(torch.uint8) if plain.numel() else plain  # every backend can send bytes
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
-            if plain.data_ptr() != tensor.data_ptr():  # ``plain`` is a copy
+            if plain.data_ptr() != tensor.data_ptr():  # if ``plain`` is a copy of ``tensor``
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
 
@@ -106,7 +106,7 @@ class Ranks(World):
             raise RuntimeError(f"{_LOST}: {self._lost}")
 
 
-# The beginning of error messages after a process was lost. The first error of the group follows it.
+# The beginning of error messages after a process was lost. The group's first error follows this text.
 _LOST = (
     "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
     "more: start all of them again, from a checkpoint. The cause"

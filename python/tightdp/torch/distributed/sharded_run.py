@@ -36,7 +36,7 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        self._check_owner()  # comes before the exchange of shards
+        self._check_owner()  # before shards are exchanged, because only the process that made the run may exchange them
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
@@ -126,7 +126,7 @@ def reshard_model(model: Any) -> None:
 
 
 def check_model_sharding(model: Any, world: World) -> bool:
-    """Tells whether the model is sharded. ValueError if it is sharded over other processes than those that train."""
+    """Tells whether the model is sharded. Raises ValueError if it is sharded over other processes than ``world``."""
     reshard_model(model)
     meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded_parameter(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
@@ -138,7 +138,10 @@ def check_model_sharding(model: Any, world: World) -> bool:
 
 
 def _take_local_shard(p: Any, whole: Any) -> Any:
-    """Returns this rank's shard of a tensor in the shape of a sharded parameter. Other values stay unchanged."""
+    """Returns this rank's shard of ``whole``, if ``whole`` is a tensor in the shape of a sharded parameter ``p``.
+
+    Any other value is returned unchanged.
+    """
     if not is_sharded_parameter(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor

@@ -94,7 +94,7 @@ class GradientSums:
 
 
 def _identify_model_parameters(parameters: dict[str, Any]) -> list[Any]:
-    """Returns the identity, type and device of each parameter. ``model.to`` changes the last two alone."""
+    """Returns the identity, type and device of each parameter. ``model.to`` may change the type and the device."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
 

@@ -54,10 +54,14 @@ class ExactSums(IntegerSums):
     def _find_gradients_in_places(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None
     ) -> Iterator[tuple[list[Any], Any]]:
-        """Yields the gradients of some rows at a time, and with places their weights: 1 for a record, 0 for a copy."""
+        """Yields the gradients of some rows at a time, and the weights of these rows.
+
+        A row has weight 1 if it is a record, and 0 if it is a copy in an empty place. Without ``places`` the weights
+        are None.
+        """
         batch, records, weights = fill_batch_places(
             None if self.is_one_by_one else places, batch, records
-        )  # single records have one shape anyway
+        )  # one record at a time has the same shape with and without places
         start = 0
         for rows in self._yield_gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])

@@ -1,4 +1,4 @@
-"""Computes norm layers and losses in wide types under ``torch.func.vmap``, as PyTorch does without it."""
+"""Computes norm layers and losses in wide types under ``torch.func.vmap``, as PyTorch does without ``vmap``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LOSSES = {
     F.cross_entropy, F.nll_loss, F.l1_loss, F.poisson_nll_loss, F.binary_cross_entropy_with_logits,
     F.hinge_embedding_loss, F.cosine_embedding_loss,
 }  # fmt: skip
-"""Losses that autocast computes in float32. ``torch.func.vmap`` decomposes them into operations that autocast does not
-widen. It does not decompose the other losses of PyTorch, so autocast widens those as usual."""
+"""Losses that autocast computes in float32. ``torch.func.vmap`` decomposes these losses into operations that autocast
+does not widen. The other losses of PyTorch are not decomposed, so autocast widens them as usual."""
 
 
 class WideNorms(TorchFunctionMode):

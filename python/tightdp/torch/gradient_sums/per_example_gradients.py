@@ -37,8 +37,8 @@ class _LossModule(torch.nn.Module):
 class PerExampleGradients:
     """The gradients of single records for one model and one loss function.
 
-    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``). Otherwise they go one
-    after the other, for modules that PyTorch cannot vectorize.
+    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``). Otherwise the records
+    go through the model one after the other, for modules that PyTorch cannot vectorize.
     """
 
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
@@ -77,7 +77,7 @@ class PerExampleGradients:
                 )
         finally:
             for module in self._recurrent:
-                module._init_flat_weights()  # resets its list of weights, which now has tensors of torch.func
+                module._init_flat_weights()  # resets the module's list of weights, which now has torch.func's tensors
         return [found[name] for name in self._parameters]
 
     def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
@@ -92,7 +92,7 @@ class PerExampleGradients:
         with fork_torch_generators(device):
             for i, seed in enumerate(seeds):
                 seed_torch_generators(device, seed)
-                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # memory of this record alone
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # has memory of its own
                 loss = _check_single_loss(self._losses(alone))
                 for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                     if gradient is not None:
@@ -164,5 +164,5 @@ def name_failing_module(model: Any, error: BaseException) -> str:
 
 def _check_single_loss(losses: Any) -> Any:
     if isinstance(losses, torch.Tensor) and losses.shape != (1,):
-        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that errors can show it
+        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that an error can show the tensor
     return model_checks.check_loss_tensor(losses, 1)[0]

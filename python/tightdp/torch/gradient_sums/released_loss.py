@@ -139,9 +139,9 @@ def _read_loss_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
 
 
 class _WatchedLosses(torch.autograd.Function):
-    """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` these are the losses of all records.
+    """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` it passes the losses of all records.
 
-    Further arguments are tensors that depend on the records, so that PyTorch finds the axis of the records.
+    Further arguments are tensors that depend on the records. By these tensors PyTorch finds the axis of the records.
     """
 
     @staticmethod
@@ -151,7 +151,7 @@ class _WatchedLosses(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keeps nothing, because no gradient goes through here."""
+        """Keeps nothing, because no gradient goes through this function."""
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, keep: Any, losses: Any, *records: Any) -> Any:

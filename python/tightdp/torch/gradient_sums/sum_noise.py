@@ -1,4 +1,4 @@
-"""The functions that add noise to the sums of PyTorch runs. No other code adds noise to them."""
+"""The functions that add noise to the sums of PyTorch runs. No other code adds noise to these sums."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def release_sums_with_last_records(
 
     ``last`` has the ``numbers`` of some parameters, the ``layers`` (vectors whose products are the records' gradients
     by these parameters) and the mask ``taken`` of the records to add. ``totals`` has the sums over the other records of
-    the step, which are zero afterwards. It is an empty list if the step has no other records. Entries are numbered
-    consecutively over all parameters, and get the same noise as in ``add_noise_to_step_sums``.
+    the step, and these sums are set to zero. ``totals`` is an empty list if the step has no other records. Entries are
+    numbered consecutively over all parameters, and get the same noise as in ``add_noise_to_step_sums``.
     """
     deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
     stream = source.stream()

@@ -2,9 +2,9 @@
 
 In this context nothing is compiled, all random draws are those of the run, and masks do not depend on values.
 
-The library ``transformers`` checks whether a mask hides anything, and leaves out a mask that hides nothing. Under
-``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
-always make the whole mask. The replacement uses the library's public registry of such functions.
+The library ``transformers`` checks whether an attention mask hides anything, and leaves out a mask that hides nothing.
+Under ``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions
+that always make the whole mask. The replacement uses the library's public registry of functions that make masks.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: b
     A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
     records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.
     ``copies`` has the copies from earlier calls, so that an unchanged buffer is not copied again. Values are compared
-    too, because a write that bypasses PyTorch does not increase the version of a tensor. ``values=False`` does not
-    compare the values of parameters. This is for ``torch.func.vmap``, under which no value of a record can be written
-    to a parameter.
+    too, because a write that bypasses PyTorch does not increase the version of a tensor. With ``values=False`` the
+    values of parameters are not compared. This suffices under ``torch.func.vmap``, where no value of a record can be
+    written to a parameter.
     """
     copies = {} if copies is None else copies
     for place, buffer in _list_model_buffers(model).items():
@@ -109,14 +109,14 @@ def _read_gradient_version(grad: Any) -> int:
 
 
 def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
-    """Tells whether a buffer equals its copy. For a buffer without plain memory, only the version is compared."""
+    """Tells whether a buffer equals its copy. For a sparse buffer, only the version is compared."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
     return bool(torch.equal(_view_bytes_of_tensor(x), _view_bytes_of_tensor(copy)))
 
 
 def _sum_words_of_tensor(p: Any) -> int:
-    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum needs no copy and is fast."""
+    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum is fast and needs no copy."""
     flat = _view_bytes_of_tensor(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())

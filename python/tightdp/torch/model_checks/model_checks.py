@@ -93,9 +93,10 @@ def is_sharded_parameter(p: Any) -> bool:
 
 
 def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """Returns the trained parameters by name. ValueError unless the optimizer holds all of them, and no foreign ones.
+    """Returns the trained parameters by name. Raises ValueError if the optimizer lacks one, or has foreign ones.
 
-    A trained parameter that the optimizer lacks would add to the norms and get noise, but would never change.
+    A trained parameter that the optimizer lacks would add to the norms of gradients and get noise, but would never
+    change. The optimizer may hold frozen parameters of the model too.
     """
     known = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -168,7 +169,10 @@ def check_parameters_used(unused: Iterable[str]) -> None:
 
 
 def check_loss_fn(loss_fn: Any) -> None:
-    """Raises TypeError unless ``loss_fn`` is a function. PyTorch's losses are refused: they get outputs and targets."""
+    """Raises TypeError unless ``loss_fn`` is a function of a model and a batch.
+
+    PyTorch's losses are refused, because they are functions of outputs and targets.
+    """
     of_torch = getattr(loss_fn, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss")
     if not callable(loss_fn) or of_torch:
         kind = getattr(loss_fn, "__name__", type(loss_fn).__name__)

@@ -16,8 +16,8 @@ from ..batches.record_reader import AloneRead, describe_tensor_form, group_tenso
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums of single
-gradients, whose last bits may depend on the other records of a physical batch."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
+last bits of a gradient in them may depend on the other records of its physical batch."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill
@@ -40,8 +40,8 @@ class Audit:
     copy of the model does not tell which. ``no_gradient`` says that the gradients of all records were zero or not
     finite. All findings are as private as the records.
 
-    ``arithmetic`` is that of the run, which says how far above 1 roundings may carry a distance.
-    ``PrivateRun.audit`` makes the findings, and raises the errors of its arguments.
+    ``arithmetic`` is the arithmetic of the run, which decides how far above 1 roundings may carry a distance.
+    ``PrivateRun.audit`` makes the findings, and raises an error for a wrong argument.
 
     >>> from tightdp.torch import Audit
     >>> Audit(moved=(0.98, 1.0), kept=(0.0, 0.0), arithmetic="exact").ok, Audit((1.5,), (0.0,), "exact").ok
@@ -75,7 +75,11 @@ def _is_within_norm_bound(moved: float, kept: float, arithmetic: str) -> bool:
 
 
 class _LocalityTrial:
-    """A trial of an audit. It reads records without the tried record, with it at position ``at``, and without again."""
+    """A trial of an audit, which reads the records three times.
+
+    The first time the tried record is left out, the second time it is at position ``at``, and the third time it is left
+    out again.
+    """
 
     def __init__(
         self, read: Read, others: RecordIndices, tried: int, at: int, number: int, *, one_by_one: bool
@@ -117,7 +121,7 @@ class _LocalityTrial:
         return [found for group in self._groups for found in self._leave_out_record(reads, group)]
 
     def _leave_out_record(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
-        """Yields a part without the tried record; nothing if the part has no other record."""
+        """Yields a part without the tried record. Yields nothing if the part has no other record."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
             batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
@@ -133,8 +137,8 @@ def measure_record_locality(
     """Tries each of the last ``tried`` records before the other records, in their middle and after them.
 
     Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
-    a copy of the model, made before the audit. Its loss is computed from the outputs of the model alone if ``outputs``
-    is True, and is that of the user otherwise.
+    a copy of the model, made before the audit. If ``outputs`` is True, this function uses a loss that is computed from
+    the outputs of the model alone. Otherwise it uses the loss function of the user.
     """
     last, moved, kept, arose, some = len(rows) - 1, [], [], "", False
     places = sorted({0, len(rows) // 2, last})
@@ -178,7 +182,7 @@ def make_model_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any,
     """
 
     def compute_output_loss(model: Any, batch: Any) -> Any:
-        """Returns the loss of one record. ValueError if ``loss_fn`` does not call the model."""
+        """Returns the loss of one record. Raises ValueError if ``loss_fn`` does not call the model."""
         outputs: list[Any] = []
         hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
         try:
@@ -202,7 +206,10 @@ def _list_float_tensors(x: Any) -> list[Any]:
 
 
 def _measure_distance_of_sums(plan: Plan, one: list[Any], other: list[Any]) -> float:
-    """Returns the L2 distance of two sums divided by the norm bound; with several bounds, the largest such ratio."""
+    """Returns the L2 distance of two sums, divided by the norm bound.
+
+    If each parameter has its own norm bound, the result is the largest of the parameters' ratios.
+    """
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:
         return math.sqrt(sum(squares)) / plan.max_norm[0]

@@ -22,8 +22,8 @@ TRIED_RECORDS = 4
 """Number of records whose gradients are computed three times each and compared."""
 FINE, COARSE = 2.0**-8, 2.0**-4
 """Largest relative differences of a gradient if a model's operations are computed in another order. The first is for
-float32 on the host, where some terms cancel. The second is for half precision and for devices, where products may have
-as few digits as in half precision."""
+float32 on the host, and allows for terms that cancel. The second is for half precision and for devices, where products
+may have as few digits as in half precision."""
 _LAST_BITS, _OTHER_ORDER = 2.0**-20, 1e-4
 """Largest relative differences of a gradient if the same operations are repeated. The first is for the host, where the
 alignment of memory may differ. The second is for devices, whose threads add in any order."""
@@ -43,8 +43,8 @@ arguments are the record and the number of a seed, by default 0."""
 def check_model_on_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """Raises ValueError if the loss does not depend on a parameter, or if the model keeps something of a record.
 
-    The model is called on zeros first. At this first use it may make something, such as a table, that does not depend
-    on records. Anything that it keeps from a later call is refused.
+    The model is called on zeros first. At this first call the model may make something, such as a table, that does not
+    depend on records. If it keeps something from a later call, an error is raised.
     """
     tensors, rebuild = collated_batch.split_collated_batch(batch, records)
     with check_model_unchanged(model), run_uncompiled(), suppress(Exception):
@@ -70,7 +70,7 @@ def find_gradient_by_autograd(
 
 
 def _estimate_autograd_rounding(losses: Any) -> float:
-    """Returns ``COARSE`` if the losses are on a device or their computation casts types; otherwise ``FINE``."""
+    """Returns ``COARSE`` if the losses are on a device or their computation casts types, and ``FINE`` otherwise."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
         node = ahead.pop()
@@ -95,8 +95,8 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
     """Returns the gradient of each record, or None in the place of a gradient that is not finite.
 
     The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
-    record has the same gradient, with the same coins, at each occurrence. On a device whose sums depend on the order
-    of threads, a small difference is allowed.
+    record has the same gradient, with the same coins, at each occurrence. A small difference is allowed, because
+    repeating the same operations may change the last bits (``_is_gradient_repeated``).
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
@@ -115,10 +115,10 @@ def check_against_autograd(
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
-    ``find_plain`` takes a record through the model alone, with the same coins. If the gradients depend on coins, which
-    the two ways may draw in different orders, they are compared again with modules in eval mode. If they depend on
-    coins in eval mode too, they are not compared. Agreement for one record is enough, because the gradient of another
-    record may consist of rounding errors.
+    ``find_plain`` takes a record through the model alone, with the same coins as ``find``. If the gradients depend on
+    coins, which the two functions may draw in different orders, the gradients are compared again with modules in eval
+    mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is enough,
+    because the gradient of another record may consist of rounding errors.
     """
     distance = _find_least_gradient_distance(found, map(find_plain, singles))
     if distance and any(_has_random_gradient(find_plain, one) for one in singles):
@@ -162,7 +162,7 @@ def _is_gradient_repeated(one: Gradient, other: Gradient) -> bool:
 def _find_least_gradient_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """Returns the smallest distance, over records, of a record's two gradients, relative to the longer gradient.
 
-    The result is 0 if the distance is within the rounding error for some record, or if no gradients can be compared.
+    The result is 0 if the distance for some record is within the rounding error, or if no gradients can be compared.
     """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):

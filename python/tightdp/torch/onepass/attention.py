@@ -1,4 +1,4 @@
-"""Attention: ``nn.MultiheadAttention`` as linear layers, and PyTorch's attention kernel for all records at once."""
+"""Computes attention from linear layers (``nn.MultiheadAttention``), or by PyTorch's kernel for all records at once."""
 
 from __future__ import annotations
 
@@ -59,11 +59,12 @@ def compute_attention_kernel(
     axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
-    """Computes attention of all records by one call of PyTorch's kernel, which ``torch.func.vmap`` would call for each.
+    """Computes attention of all records by one call of PyTorch's kernel.
 
-    The kernel treats the entries along its first axis independently. The records are put along this axis, together with
-    any other axes of a record before its heads. The kernel cannot draw dropout separately for each record. So attention
-    with dropout is computed from products and a softmax.
+    ``torch.func.vmap`` would call the kernel for each record. The kernel treats the entries along its first axis
+    independently. The records are put along this axis, together with any axes that a record has before the axis of
+    heads. The kernel cannot draw dropout separately for each record. So attention with dropout is computed from
+    products and a softmax.
     """
     if dropout_p > 0:
         return _compute_attention_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)

@@ -1,6 +1,7 @@
-"""Functions of PyTorch through which a trained parameter may go, and the factors of each record's gradient for them.
+"""Computes PyTorch's functions through which a trained parameter may go, and the factors of each record's gradient.
 
 Each function ``use_...`` takes an array of the inputs of all records, and computes the PyTorch function of that name.
+The factors of a gradient are arrays from which its norm and its entries follow (``factors.py``).
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ def use_embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> ComputedCall:  # fmt: skip
-    """Computes sums or means of the embeddings in a bag.
+    """Computes sums or means of the embeddings in each bag of words.
 
-    The gradient by the embedding of a word is the gradient by its bag's sum, or for means this gradient divided by the
-    number of words in the bag.
+    The gradient by the embedding of a word is the gradient by the output for its bag. For means, this gradient is
+    divided by the number of words in the bag.
     """
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
@@ -135,7 +136,10 @@ def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = N
 
 
 def _compute_affine_norm(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> ComputedCall:
-    """Returns the use of a norm layer, weight * normal + bias over the last axes, with the output ``found``."""
+    """Returns the computed call of a norm layer whose output is ``found``.
+
+    The output is weight * normal() + bias, where ``normal()`` is the normalised input. ``shape`` has the last axes.
+    """
 
     def find_gradient_factors(g: Any) -> Parts:
         each: Parts = []
@@ -182,4 +186,4 @@ RULES: dict[Any, tuple[Rule, int, str]] = {
     torch.Tensor.mm: (use_matmul, 0, "self"),
     torch.Tensor.__matmul__: (use_matmul, 0, "self"),
 }
-"""Rules by function. Each comes with the position and the name of the argument that depends on the records."""
+"""Rules by function. Each rule comes with the position and the name of the argument that depends on the records."""

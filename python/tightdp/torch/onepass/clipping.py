@@ -24,15 +24,15 @@ from .recorder import CallRecorder, RecordedCall, refuse_unclippable_call
 
 CLIPPING_SLACK = 2.0**-17
 """Relative amount by which the norm bound is lowered, to allow for the rounding of norms and sums in float32. It is 128
-times 2^-24, the unit roundoff of float32."""
+times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
-"""Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or one that is not
-finite, counts as 0. The weight of a longer gradient could be so small that float32 does not hold it to full precision,
-and rounding might double the weight."""
+"""Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
+not finite, counts as 0. The clip factor of a longer gradient could be so small that float32 does not hold it to full
+precision, and rounding might double the factor."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest absolute value of a sum, in steps of the grid. Noise would be lost in a larger value."""
+"""Largest absolute value of a sum, in steps of the grid. In a larger value, noise would be lost to rounding."""
 
 
 class OnePassSums(GradientSums):
@@ -74,7 +74,7 @@ class OnePassSums(GradientSums):
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> dict[int, GradientFactors]:
-        """Returns the factors of the records' gradients. ValueError if they do not account for the whole gradients."""
+        """Returns the factors of the records' gradients. Raises ValueError if the factors miss a part of a gradient."""
         axis = RecordAxis(records)
         recorder = CallRecorder(self._parameters, axis)
 
@@ -120,9 +120,9 @@ class OnePassSums(GradientSums):
     def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The sums of squares begin at ``zero``. The gradients of the largest convolution are formed last, for some
-        records at a time. By then its squares are the only missing part of the norms. So each piece can be clipped,
-        added and deleted at once.
+        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution are formed last,
+        for some records at a time. By then their squares are the only missing part of the norms. So the gradients of
+        these records can be clipped, added and deleted at once.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
         last = next(
@@ -164,8 +164,8 @@ class OnePassSums(GradientSums):
     def integers(self) -> tuple[Any, list[Any]]:
         """Returns the sums in whole grid steps, truncated: as one vector, and in the shapes of the parameters.
 
-        A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps, because noise
-        would be lost in larger values.
+        A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps
+        (``_LARGEST_SUM``).
         """
         flat, parts = make_integer_gradient_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):

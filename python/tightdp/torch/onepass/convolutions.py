@@ -1,4 +1,4 @@
-"""Convolutions of one, two or three axes. Convolutions also compute the gradients of records and their sums."""
+"""Convolutions of one, two or three axes, whose gradients by the weight are computed by further convolutions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ added."""
 
 @dataclass
 class ConvolutionFactors:
-    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by its output.
+    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by the output.
 
     One convolution with a group for each record computes the gradients (rows) of several records. ``yield_pieces``
-    computes the rows of a few records at a time, so that each piece can be added to a sum before the next. Without it,
-    all rows are kept from the computation of norms to that of sums. This is not done if all rows are too large for
-    memory, or if patches of the input take much less computation. Then norms come from patches or from a few rows at a
-    time, and PyTorch's own backward convolution computes sums.
+    computes the rows of a few records at a time, so that each piece can be added to a sum before the next piece is
+    computed. If ``yield_pieces`` is not used, all rows are kept from the computation of norms until sums are computed.
+    The rows are not kept if they are too large for memory, or if patches of the input take much less computation. Then
+    norms come from patches or from a few rows at a time, and PyTorch's own backward convolution computes sums.
     """
 
     input: Any
@@ -87,7 +87,7 @@ class ConvolutionFactors:
     def _compute_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
-        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only its shape matters
+        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 

@@ -1,7 +1,7 @@
 """The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
 
 Every method is for a batch of records. Norms are rounded up by the largest possible error of float32, also where terms
-cancel or squares underflow. The amount is about a millionth of the sum of the absolute values of a record's terms
+cancel or squares underflow. Rounding up adds about a millionth of the sum of the absolute values of a record's terms
 (docs/theory/clipping.md, section 5).
 """
 
@@ -69,14 +69,20 @@ class OuterProducts:
         return bool(self.left.ndim == 2)
 
     def squared_norms(self) -> Any:
-        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, 5)."""
+        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up.
+
+        This sum is the squared norm of the gradient (docs/theory/clipping.md, section 5).
+        """
         if self.right.shape[1] == 1:
             right = _bound_squared_row_norms(self.right[:, 0])
             return right if self.is_sparse else _bound_squared_row_norms(self.left[:, 0]) * right
         return _bound_squared_product_sum([self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        """Adds the weighted gradients, by one product of matrices or, for indices, to the rows with these indices."""
+        """Adds the weighted gradients to ``total`` by one product of matrices.
+
+        If ``left`` has indices, the weighted vectors r_t are added to the rows of ``total`` with these indices.
+        """
         right = clear_unweighted_records(self.right, weights)
         total = total.view(self.m, right.shape[2])
         right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
@@ -99,7 +105,11 @@ class OuterProducts:
 
 
 def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """Returns inner products of two gradients of each record: sum_st (l_s . l'_t)(r_s . r'_t), of shape (records,)."""
+    """Returns inner products of two gradients of each record, of shape (records,).
+
+    An inner product is the sum over positions s, t of (l_s . l'_t)(r_s . r'_t). The vectors l_s and r_s are the factors
+    in ``one``, and l'_t and r'_t are the factors in ``other``.
+    """
     right = _widen_tensor(one.right) @ _widen_tensor(other.right).transpose(1, 2)
     if one.is_sparse and other.is_sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
@@ -120,11 +130,12 @@ _SMALLEST = 2.0**-126
 
 
 def _bound_squared_product_sum(parts: list[OuterProducts]) -> Any:
-    """Returns an upper bound on |sum l_t r_t^T|^2 over all parts, even if inner products round, cancel or underflow.
+    """Returns an upper bound on |sum l_t r_t^T|^2, where the sum is over the positions t of all ``parts``.
 
-    (l_s . l_t) has m terms, and (r_s . r_t) has n terms. The error of their product is at most (m + n + a few) 2^-24
-    |l_s||l_t||r_s||r_t|. The sum of |l_s||l_t||r_s||r_t| over all s and t is the square of sum |l_t||r_t|. Underflow
-    adds at most m or n times the smallest normal float.
+    The bound holds even if inner products are rounded, cancel or underflow. (l_s . l_t) has m terms, and (r_s . r_t)
+    has n terms. The error of their product is at most (m + n + a few) 2^-24 |l_s||l_t||r_s||r_t|. The sum of
+    |l_s||l_t||r_s||r_t| over all s and t is the square of sum |l_t||r_t|. Underflow adds at most m or n times the
+    smallest normal float to the error of an inner product.
     """
     m, n = (0 if all(part.is_sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
     estimate = sum(compute_gradient_inner_products(part, part) for part in parts)
@@ -169,8 +180,8 @@ class SummedProducts:
 def widen_half_tensor(x: Any) -> Any:
     """Returns ``x`` in float32 if it is in half precision.
 
-    In half precision the product of a gradient and its weight may become zero or double. It may also exceed the norm
-    bound because of the rounding of the weight.
+    In half precision, rounding may set the product of a gradient and its weight to zero, or double the product. The
+    rounding of the weight alone may make the product exceed the norm bound.
     """
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -183,7 +194,8 @@ factors."""
 def plan_gradient_factors(parts: list[GradientFactors], shape: Any) -> GradientFactors:
     """Joins the gradients of all uses of one parameter, as factors or as rows, whichever takes fewer multiplications.
 
-    For each record, norms from factors take positions^2 (m + n) multiplications. Rows take positions m n.
+    For each record, computing norms from factors takes positions^2 (m + n) multiplications. Forming rows takes
+    positions m n multiplications. Here m and n are the lengths of the vectors of ``OuterProducts``.
     """
     outer = [part for part in parts if isinstance(part, OuterProducts)]
     if len(outer) < len(parts):

@@ -39,9 +39,9 @@ def check_one_pass_layers(model: Any) -> None:
 
 
 def _find_alternative_to_layer(module: Any) -> str | None:
-    """Returns what to use instead of a layer; None unless the layer is known to be unsupported."""
+    """Returns an alternative to a layer that is known to be unsupported, and None for any other layer."""
     if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
-        return _EXACT  # parametrizations of the user may go through rules
+        return _EXACT  # a user's own parametrizations may consist of functions that have rules
     if isinstance(module, torch.jit.ScriptModule):
         return f"it without torch.jit.script, or {_EXACT}"
     if not getattr(type(module).forward, "__module__", "").startswith("torch.nn.modules."):

@@ -1,4 +1,4 @@
-"""Max pooling of the images of all records at once, in the memory layout in which PyTorch is fast."""
+"""Max pooling of the images of all records at once, in the memory layout for which PyTorch is fast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options:
         """Returns the maxima of an array of images, and the positions of the maxima if they are requested."""
         images = x.flatten(0, -4)
         if images.device.type == "cpu":
-            if images.requires_grad:  # earlier layers get gradients in their own layout
+            if images.requires_grad:  # the hook returns gradients to earlier layers in the usual layout
                 images = images.view_as(images)
                 images.register_hook(torch.Tensor.contiguous)
             images = images.contiguous(memory_format=torch.channels_last)

@@ -49,10 +49,10 @@ class ProductSums(IntegerSums, OnePassSums):
     """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
 
     A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
-    gradient by its output. It becomes a product of vectors of integers. The record's clipped gradient then has at most
-    the bound as its norm, in exact arithmetic. A linear layer through which a record goes at several positions has a
-    sum of such products, which is not formed either if its norm takes less work than its entries. Any other gradient is
-    formed, and is treated as its product with 1.
+    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The record's clipped
+    gradient then has at most the bound as its norm, in exact arithmetic. A linear layer through which a record goes at
+    several positions has a sum of such products as its gradient. This sum is not formed either, if computing its norm
+    takes less work than computing its entries. Any other gradient is formed, and is treated as its product with 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory.
@@ -171,8 +171,11 @@ class ProductSums(IntegerSums, OnePassSums):
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 
     def _add_with_sums(self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any) -> None:
-        """Clips records some of whose gradients are sums of products. The other gradients, ``layers``, get the same
-        clip factors, and at most what the sums of products leave of the norm bound."""
+        """Clips records some of whose gradients are sums of products, and adds them.
+
+        The other gradients, ``layers``, get the same clip factors. Their norm is at most the part of the norm bound
+        that the sums of products leave.
+        """
         grid = self._plan.grid_step
         squares = sum(each.estimate_squared_norms() for each in sums.values())
         for inputs, errors in layers:
@@ -211,7 +214,7 @@ def _is_sum_of_products(factors: GradientFactors) -> bool:
 
 
 def _join_uses_of_parameter(factors: Any) -> OuterProducts:
-    """Returns the sum over all uses of a parameter as one sum over positions."""
+    """Returns the gradients by a parameter that is used several times as one sum over the positions of all uses."""
     if isinstance(factors, OuterProducts):
         return factors
     parts = factors.parts
@@ -231,7 +234,8 @@ def _name_gradient_way(factors: GradientFactors) -> str:
 def _compute_squared_row_norms(rows: dense.Array) -> Any:
     """Returns squared norms of rows, rounded up, and infinity for a row that is not finite.
 
-    Each depends on its own row alone, and rows of words that the record does not have leave its bits as they are.
+    Each squared norm depends on its own row alone. The gradient of an embedding has zeros for words that the record
+    does not have, and these zeros do not change the bits of the squared norm.
     """
     units = dense.round_layer_inputs_to_units(rows, False, digits=0)
     return torch.from_numpy(np.where(units.steps > 0, units.squares, np.inf))
@@ -240,8 +244,8 @@ def _compute_squared_row_norms(rows: dense.Array) -> Any:
 def _is_sparse_embedding(factors: GradientFactors) -> TypeGuard[OuterProducts]:
     """Tells whether the rows of words that do not occur may be left out of an embedding's gradient.
 
-    The kernel adds squares in 16 lanes. If a row has a multiple of 16 entries, leaving out a row does not move the
-    entries of other rows to other lanes, so the rounded sums stay the same.
+    The kernel adds squares in 16 lanes. If the length of a row is a multiple of 16, leaving out a row does not move the
+    entries of other rows to other lanes. So the rounded sums stay the same.
     """
     return isinstance(factors, OuterProducts) and factors.is_sparse and factors.right.shape[2] % 16 == 0
 

@@ -75,7 +75,7 @@ class RecordAxis:
 
         ``function`` gets an array for each of ``tensors``, whose first axis is the axis of records. A tensor that all
         records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
-        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records. It is also raised inside
+        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records, or if the call is made inside
         another transform of ``torch.func``.
         """
 
@@ -87,7 +87,7 @@ class RecordAxis:
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
                 for x, dim in zip(tensors, dims, strict=True)
             ]
-            if any(len(array) != self.records for array in arrays):  # kept tensors enter PyTorch's axis unnoticed
+            if any(len(array) != self.records for array in arrays):  # PyTorch does not notice tensors of another batch
                 raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
@@ -117,7 +117,7 @@ class RecordAxis:
 
 
 class _ArrayFunction(torch.autograd.Function):
-    """A function that works only under ``torch.func.vmap``, where its rule gets the arrays of all records."""
+    """A function that works only under ``torch.func.vmap``, where its ``rule`` gets the arrays of all records."""
 
     @staticmethod
     def forward(rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
@@ -125,7 +125,7 @@ class _ArrayFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keeps nothing, because gradients come from the operations in the rule."""
+        """Keeps nothing, because PyTorch computes gradients through the operations in the rule."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -147,7 +147,7 @@ _apply: Any = _ArrayFunction.apply
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-"""PyTorch's back-propagation, which keeps the function mode of the recorder active.
+"""PyTorch's back-propagation, during which the function mode of ``CallRecorder`` stays active.
 
 ``torch.autograd.grad`` turns the mode off. Then the activations that a checkpoint computes again differ from those of
 the forward pass, and PyTorch raises an error.
@@ -155,7 +155,7 @@ the forward pass, and PyTorch raises an error.
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses by each tensor; None if the losses do not depend on the tensor."""
+    """Returns the gradient of the sum of the losses by each tensor, or None if the losses are independent of it."""
     if not of:
         return ()
     total = losses.sum()

@@ -28,7 +28,7 @@ _SPREAD = {
     for name in ("add", "sub", "mul", "div", "true_divide", "__radd__", "__rsub__", "__rmul__")
     if hasattr(where, name)
 }
-"""Functions that work coordinate by coordinate. A parameter in them is repeated for each record."""
+"""Functions that work coordinate by coordinate. A parameter that is an argument of them is repeated for each record."""
 # Functions that return a view of a vector of parameters.
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 # Functions that transpose a parameter. The error message proposes F.linear instead.
@@ -48,7 +48,11 @@ Kind = tuple[str, tuple[str, ...]]
 
 @dataclass
 class RecordedCall:
-    """A recorded call. At ``edge`` the backward pass computes the gradient by the call's output or by an argument."""
+    """A recorded call of one of PyTorch's functions.
+
+    At ``edge`` the backward pass computes the gradient by the call's output, or by an argument of the call. ``parts``
+    gets this gradient, and returns the factors of the gradients by the parameters in the call.
+    """
 
     edge: Any
     parts: Callable[[Any], Parts]
@@ -107,7 +111,7 @@ class CallRecorder(TorchFunctionMode):
             raise refuse_unclippable_call(
                 self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
-        return found  # such as a shape, a dtype or a constant
+        return found  # a value without a gradient, such as a shape, a dtype or a constant
 
     def _name_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
@@ -146,7 +150,10 @@ class CallRecorder(TorchFunctionMode):
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
     def _record_repeated_parameter(self, func: Any, each: Any, p: Any) -> Any:
-        """Records the array of a parameter that is repeated for each record. Gradients by the array are computed."""
+        """Records the array ``each`` of a parameter that is repeated for each record, and returns this array.
+
+        The backward pass computes gradients by the array.
+        """
         self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each
 

@@ -1,4 +1,4 @@
-"""The account of a run. It consists of mechanisms, and each is charged before its release is computed."""
+"""The account of a run. It consists of mechanisms, and each mechanism is charged before its release is computed."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class RunAccount:
         return {"steps": self.charged_steps, "failures": self.failures}
 
     def take_up_state(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the steps that a saved state has beyond those of this account. The state has ``steps`` steps."""
+        """Charges the steps by which a saved state is ahead of this account. The state has ``steps`` charged steps."""
         if steps > self.charged_steps:
             self.spend(steps - self.charged_steps)
 
     @property
     def charged_so_far(self) -> Composition:
-        """Charge of the run if the run ended now."""
+        """Charge that the run has if it ends now."""
         return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:

@@ -21,8 +21,8 @@ ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 # Names of the algorithms in statements and errors, by the type of their settings.
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
-"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four, and the caller's
-training loop decides on the optimizer and on averages."""
+"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields, and the
+caller's training loop decides on the optimizer and on averages."""
 
 
 def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
@@ -65,9 +65,9 @@ def check_torch_algorithm(
 
 
 MOST_RECORDS = 10**12
-"""Largest number of records for which a run with a private number is planned.
+"""Largest number of records for which a run with a private number of records is planned.
 
-With this number of records, the number of steps must not exceed the largest count.
+A plan for this number of records must not have more steps than the largest count.
 """
 
 
@@ -82,7 +82,7 @@ def fill_torch_settings(settings: Settings, batch_size: float, epochs: float, ma
 
 
 def count_steps_of_run(records: int, batch_size: float, epochs: float) -> int:
-    """Returns the number of steps in ``epochs`` epochs. ValueError if it exceeds the largest count."""
+    """Returns the number of steps in ``epochs`` epochs. Raises ValueError if it exceeds the largest count."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")

@@ -1,8 +1,9 @@
 """The account of DPIS with a released share of norms.
 
 The share of norms is the mean clipped norm of gradients, divided by the norm bound. Each epoch begins with the release
-of a noisy sum of norms, which decides the share and the noise of the epoch's steps. The sum is used and charged as in
-``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section 4).
+of a noisy sum of norms. This sum decides the share and the noise of the epoch's steps. The sum is used and charged as
+in ``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section
+4).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .plan import Plan
 
 
 class NormShareAccount(RunAccount):
-    """The account of sums of norms and steps. Each is charged before its release is computed.
+    """The account of sums of norms and steps. Each sum and each step is charged before its release is computed.
 
-    ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms: one, and one more for each sum
-    that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier that the
-    last sum chose. "steps" is the number of charged steps.
+    ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms. This number is 1, plus 1 for
+    each sum that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier
+    that the last sum chose. "steps" is the number of charged steps.
     """
 
     def __init__(self, plan: Plan, size: int) -> None:
@@ -164,7 +165,7 @@ class _ChargeOnRanks:
 
 
 def _check_norm_share_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
-    """Returns the epochs of a saved state. ValueError unless they are possible for a run with this plan."""
+    """Returns the epochs of a saved state. Raises ValueError unless they are possible for a run with this plan."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")

@@ -47,9 +47,9 @@ _MOST_DEVIATIONS = 16
 noise exceeds it with probability below 2^-180."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
-Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up like random signs,
-so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error is 2^-24 of
-the norm bound."""
+Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up as if their signs
+were random, so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error
+is 2^-24 of the norm bound."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,10 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps in which a record takes part once on average. For DPIS, the number between sums of norms."""
+        """Number of steps in which a record takes part once on average.
+
+        For DPIS it is the number of steps from one sum of norms to the next.
+        """
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
@@ -133,12 +136,12 @@ class Plan:
 
     @property
     def mechanism(self) -> Mechanism:
-        """Mechanism of one step. If DPIS releases the share of norms, it is that of a step with the largest share."""
+        """Mechanism of one step. If DPIS releases the share of norms, the step is one with the largest share."""
         return build_algorithm_release(self.noise_multiplier, self.sampling_probability)
 
     @property
     def planned_steps(self) -> AlgorithmReleases:
-        """The planned steps of the run. If DPIS releases the share of norms, they are planned for the largest share."""
+        """The steps of the run. If DPIS releases the share of norms, the steps are planned for the largest share."""
         return AlgorithmReleases(self.sampling_probability, self.noise_multiplier, self.steps)
 
     def choose_by_epoch(self, size: int) -> DPISEpochSettings:
@@ -195,7 +198,7 @@ class Plan:
 
 
 def check_norm_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
-    """Returns the checked norm bounds: a single one, or one for each of ``parameters`` parameters."""
+    """Returns the checked norm bounds: a single bound, or a bound for each of ``parameters`` parameters."""
     if not clipping.has_several_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
@@ -241,7 +244,7 @@ def plan_run(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def plan_run_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. ValueError if none exists, for instance for too much noise."""
+        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(expected, records, turns)

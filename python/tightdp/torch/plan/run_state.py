@@ -49,7 +49,7 @@ def read_record_count_of_run(given: Any) -> int:
 
 
 def read_run_name(given: Any, label: str) -> str:
-    """Returns the name of the run in a state. ValueError unless the state has the form of ``make_run_state``."""
+    """Returns the name of the run in a state. Raises ValueError unless the state has the form of ``make_run_state``."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
     check_json_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
@@ -72,7 +72,7 @@ def restore_run_state(
     *,
     after_failure: bool = False,
 ) -> str:
-    """Charges the steps that a saved state has beyond those of the account. Returns the name of the saved run."""
+    """Charges the steps by which a saved state is ahead of the account. Returns the name of the saved run."""
     name, expected = read_run_name(given, label), make_run_state(run, account, parameters)
     try:
         check_same_json(given["plan"], expected["plan"], "plan")

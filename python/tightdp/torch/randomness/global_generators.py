@@ -37,8 +37,8 @@ class RunCoins:
     """The seeds (coins) of the global generators of PyTorch, NumPy and ``random``, from a key that only the run knows.
 
     Augmentation and dropout draw from these generators. With a known seed, such as that of ``torch.manual_seed(0)``,
-    one more record would shift the draws of all later records (docs/theory/training.md, section 9). A ``seed`` in place
-    of the key makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
+    one more record would shift the draws of all later records (docs/theory/training.md, section 9). Giving a ``seed``
+    instead of the ``key`` makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
     """
 
     def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
@@ -65,7 +65,7 @@ class RunCoins:
 
 
 def draw_order_of_checks(records: int, seed: int) -> list[int]:
-    """Returns an order that has each record three times, to check that nothing is kept between records.
+    """Returns an order of record numbers with each record three times, to check that nothing is kept between records.
 
     The order begins with record 0 twice in a row. This shows a change that happens with every record. The rest of the
     order is random. A change that happens rarely, or only after certain records, shows if it happens between two
@@ -105,7 +105,10 @@ def restore_numpy_and_random() -> Iterator[None]:
 
 @contextmanager
 def seed_model_pass(device: Any, seed: int, common: int) -> Iterator[None]:
-    """Seeds PyTorch's generators by ``seed`` and the others by ``common`` for the body, and then restores them."""
+    """Seeds PyTorch's generators by ``seed``, and those of NumPy and ``random`` by ``common``.
+
+    After the body, the states of all these generators are restored.
+    """
     with fork_torch_generators(device), restore_numpy_and_random():
         seed_numpy_and_random(common)
         seed_torch_generators(device, seed)
@@ -113,7 +116,7 @@ def seed_model_pass(device: Any, seed: int, common: int) -> Iterator[None]:
 
 
 def seed_torch_generators(device: Any, seed: int) -> None:
-    """Seeds PyTorch's generator of the host, and those of all devices if the model is on a CUDA device."""
+    """Seeds PyTorch's generator of the host, and the generators of all devices if the model is on a CUDA device."""
     torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
 
 
@@ -131,7 +134,7 @@ class CoinGuard(TorchFunctionMode):
         cuda: Any = torch.cuda
         devices = cuda.default_generators if cuda.is_initialized() else ()
         self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
-        base: Any = super()  # its methods have types only where PyTorch is installed
+        base: Any = super()  # Any, because the methods have types only where PyTorch is installed
         return base.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -171,10 +174,10 @@ def _name_torch_function(func: Any) -> str:
 def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
     """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
-    NumPy and ``random`` draw once for all records that go through the model together. Suppose that their draws differed
-    between physical batches. One more record may move another record into the next batch, and would then change the
-    draws for the moved record. A seed that the loss function itself sets does no harm, because it is the same in all
-    calls.
+    NumPy and ``random`` draw once for all records that go through the model together. Suppose that the draws differed
+    between physical batches. One more record may move another record into the next physical batch, and would then
+    change the draws for the moved record. A seed that the loss function itself sets does no harm, because this seed is
+    the same in all calls.
     """
 
     def compute_seeded_loss(model: Any, batch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The interface of processes that train together, for a process that trains alone."""
+"""The interface through which processes that train together talk, implemented for a process that trains alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class World:
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body on every rank. Either all ranks leave it without an error, or all ranks raise one.
+        """Runs the body on every rank. Either all ranks leave the body without an error, or all ranks raise an error.
 
         The facts are computed after the body and must be the same on all ranks. Otherwise every rank raises
         ``ValueError``. If the body raises an error on one rank, the other ranks raise ``RuntimeError``. The body must

@@ -40,7 +40,8 @@ _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
 """The only checkpoint that may write to a folder, for each folder that this process holds."""
 _marking = threading.Lock()
-"""Held while a mark is written or a folder is taken over, so that the run that takes it over reads all marks."""
+"""Lock that is held while a mark is written or a folder is taken over. So the run that takes the folder over reads all
+marks."""
 
 
 class Checkpoint:
@@ -49,7 +50,7 @@ class Checkpoint:
     A later run of the same process takes the folder over. The process that made the checkpoint holds a lock on the
     file ``lock``, and its forked children do not. The other files are:
 
-    - ``run.json``: which run it is and what it releases.
+    - ``run.json``: the name, the plan and the settings of the run, and the digest of its saved tensors.
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
       "!". The mark "s" says that tensors were saved for the first time. A step is charged once its mark is on the disk.
     - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
@@ -131,7 +132,7 @@ class Checkpoint:
             self._put_values("run.json", {"about": about, "state": state, "tensors": []})
 
     def record_charges(self, account: RunAccount, run: str) -> None:
-        """Records all further charges of the account in the folder, in which earlier runs may not write any more."""
+        """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_marks() == self._seen)
             _holders[self.folder] = self
@@ -173,7 +174,7 @@ class Checkpoint:
         self._put_values("shares.json", shares)
 
     def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
-        """Writes the tensors after ``steps`` steps to the disk. ValueError if they take more than ``most`` bytes."""
+        """Writes the tensors after ``steps`` steps to the disk. Raises ValueError if they take over ``most`` bytes."""
         self._check_held()
         found = {"run": self._run, "steps": steps, **tensors}
 
@@ -192,7 +193,7 @@ class Checkpoint:
             self._write_marks(SAVED)
 
     def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run saved last, which must have these entries; None if it saved none."""
+        """Returns the tensors that the run saved last, or None if it saved none. They must have these ``entries``."""
         if not self._has_file("tensors.pt"):
             return None
         try:
@@ -213,13 +214,13 @@ class Checkpoint:
         return dict(found)
 
     def _record_tensors(self, *digests: str | None) -> None:
-        """Records the digests that ``tensors.pt`` may have: two while one file takes the place of another."""
+        """Writes the digests that ``tensors.pt`` may have. There are two while one file takes the place of another."""
         about, state, _ = self._read_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
 
     def _read_marks(self) -> bytes:
-        """Returns the content of the file of marks. ValueError if it is missing or too long, or has other bytes."""
+        """Returns the marks in their file. Raises ValueError if the file is missing or too long, or has other bytes."""
         try:
             marks = read_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
@@ -295,7 +296,7 @@ class Checkpoint:
         return shares
 
     def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_values`` wrote. ValueError for any other file."""
+        """Returns ``build(values)`` for the values that ``_put_values`` wrote. Raises ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")
@@ -381,7 +382,7 @@ def _format_checkpoint_values(values: Any) -> bytes:
 
 
 def _hold_checkpoint_folder(folder: Path) -> FileLock:
-    """Returns the lock of a folder, acquired if needed. BlockingIOError if another process holds the lock."""
+    """Returns the lock of a folder, acquired if needed. Raises BlockingIOError if another process holds the lock."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")
     _locks[folder] = lock

@@ -198,14 +198,14 @@ class PrivateRun:
 
     @property
     def losses_(self) -> tuple[MeanLoss, ...]:
-        """The mean losses released so far; an empty tuple if ``make_private`` got no ``release_loss``."""
+        """The mean losses released so far. The tuple is empty if ``make_private`` got no ``release_loss``."""
         return () if self._losses is None else self._losses.released
 
     @property
     def ways_(self) -> dict[str, str]:
         """Names the way in which each parameter's gradients, or their norms, were computed in the last step.
 
-        The sizes of a batch decide these ways, and so they are as private as the records.
+        The sizes of a batch decide these ways, and so the ways are as private as the records.
         """
         return {} if self._sums is None else dict(self._sums.gradient_ways)
 
@@ -362,11 +362,12 @@ class PrivateRun:
         return {**state, **self._export_learned()}
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
-        """Continues from a saved account. ValueError, and no charge, for another plan, model or format of the state.
+        """Continues from a saved account.
 
-        Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
-        drawn anew. ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something
-        about a record, and the statement says that the run went on after it.
+        Raises ValueError, and charges nothing, for a state of another plan, model or format. Steps that were charged
+        stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are drawn anew.
+        ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something about a
+        record, and the statement says that the run went on after it.
         """
         self._check_owner()
         before = self.steps_
@@ -416,7 +417,7 @@ class PrivateRun:
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Restores what ``_collect_tensors`` returned. ValueError if it belongs to another model or optimizer."""
+        """Restores the tensors of ``_collect_tensors``. Raises ValueError for those of another model or optimizer."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
@@ -425,7 +426,11 @@ class PrivateRun:
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
     def _check_parameters(self) -> dict[str, Any]:
-        """Returns the trained parameters. ValueError if they cannot be trained privately or changed during the run."""
+        """Returns the trained parameters.
+
+        Raises ValueError if the parameters cannot be trained privately, or became others during the run although each
+        of them has its own bound or scale.
+        """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
@@ -447,7 +452,7 @@ class PrivateRun:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts(self, parts: Parts) -> Parts:
-        """Yields the parts on the model's device. ValueError if a part has another structure than the first one."""
+        """Yields the parts on the model's device. Raises ValueError if a part differs from the first in structure."""
         device = find_model_device(self.model)
         for part, records in parts:
             found = collated_batch.describe_batch_structure(part)
@@ -518,7 +523,7 @@ class PrivateRun:
         find = partial(self._find_gradient, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.is_one_by_one:  # one by one, gradients are those of autograd anyway
+            if not sums.is_one_by_one:  # otherwise autograd itself computed the gradients
                 plain = partial(self._find_plain_gradient, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_no_gradient(found)
@@ -540,7 +545,8 @@ class PrivateRun:
     def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
-        The coins follow from the number of the trial: in every call with that number, a place has the same coins.
+        The coins (seeds) follow from the number of the trial. In every call with that number, a place has the same
+        coins.
         """
         sums, device = self._sum_maker.make_plain_sums(parameters), find_model_device(model)
 
@@ -555,7 +561,7 @@ class PrivateRun:
         return take_parts
 
     def _begin_sums(self, parameters: dict[str, Any]) -> GradientSums:
-        """Returns sums that are set to zero: the tested ones, or new ones if the data set has no records yet."""
+        """Returns sums that are set to zero: the tested sums, or new sums if the data set has no records yet."""
         known = self._sums
         sums = (
             known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
@@ -568,7 +574,10 @@ class PrivateRun:
         return sums.release_mean_gradient(self._make_noise_source())
 
     def _make_noise_source(self) -> RandomSource:
-        """Returns the noise stream of the step charged last. A released number of records uses the first stream."""
+        """Returns the source of the noise for the step charged last.
+
+        If the number of records was released, its noise took the first of these streams.
+        """
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:

@@ -90,8 +90,8 @@ def make_run_statement(
 ) -> Statement:  # fmt: skip
     """Returns the statement of a run.
 
-    ``parameters`` is the number of trained numbers, ``hashed`` the hash of the model's ``state_dict``, and ``dataset``
-    the name of the data set, which is used for a run without a ledger.
+    ``parameters`` is the number of trained numbers, and ``hashed`` the hash of the model's ``state_dict``. ``dataset``
+    is the name of the data set for a run without a ledger. Otherwise the ledger names the data set.
     """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]

@@ -12,7 +12,7 @@ from .checkpoint import Checkpoint
 
 
 class SavedRun:
-    """The run in the checkpoint folder of ``make_private``; without a folder, an object that saves nothing.
+    """The run in the checkpoint folder of ``make_private``. Without a folder, the object saves nothing.
 
     ``files`` is the checkpoint on the first process, and None on the other processes. ``about`` has the settings that
     a new run must share with the run in the folder to continue that run.
@@ -30,7 +30,7 @@ class SavedRun:
 
     @property
     def record_count(self) -> int | None:
-        """Number of records in the plan of the run in the folder; None if the folder has no run."""
+        """Number of records in the plan of the run in the folder, or None if the folder has no run."""
         return None if self._state is None else run_state.read_record_count_of_run(self._state)
 
     @property
@@ -61,9 +61,10 @@ class SavedRun:
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run of this name saved last, on the first process; None if it saved nothing.
+        """Returns the tensors that the run of this name saved last, or None if it saved nothing.
 
-        The file must have these entries and at most ``most`` bytes.
+        Only the first process reads them, and the other processes get None. The file must have these ``entries`` and at
+        most ``most`` bytes.
         """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 

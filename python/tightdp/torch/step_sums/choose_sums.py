@@ -1,4 +1,4 @@
-"""The exact sums that use one backward pass where the form of records allows it, and ``torch.func`` elsewhere."""
+"""Exact sums whose gradients come from one backward pass if the form of the records allows it, else ``torch.func``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..randomness.global_generators import find_model_device, seed_model_pass
 
 
 class AutoSums(ProductSums):
-    """The integer sums of clipped gradients, on the grid of products.
+    """The integer sums of clipped gradients, in steps of the grid that ``ProductSums`` uses.
 
-    Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record decides
-    which, that is the structure, the types and the shapes of its tensors. One backward pass is tried on a record of
-    zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
+    Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record (the
+    structure, the types and the shapes of its tensors) decides between these ways. One backward pass is tried on a
+    record of zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
     (docs/theory/exact-products.md, section 7).
     """
 
@@ -74,7 +74,7 @@ class AutoSums(ProductSums):
 
 
 def resolve_sum_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
-    """Returns the arithmetic. For "auto" the algorithm, the bounds and the types of the layers decide."""
+    """Returns the arithmetic. For "auto" the algorithm, the norm bounds and the types of the layers decide."""
     if arithmetic != "auto":
         return arithmetic
     try:

@@ -20,7 +20,7 @@ from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
 LEAST_NORM = 1e-100
-"""Number that the kernel adds to norms before it divides by them. It is the smallest that the kernel accepts."""
+"""Number that the kernel adds to norms before it divides by them. It is the smallest number that the kernel accepts."""
 Norms = npt.NDArray[np.float64]
 """Norms of the gradients of some records."""
 
@@ -71,7 +71,7 @@ class OnePassUnitSums(OnePassSums):
 
 
 def _select_placed_records(weights: Any) -> Any:
-    """Returns an index of the rows that are records, and not copies in empty places."""
+    """Returns an index that selects the rows of records, and leaves out the copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 

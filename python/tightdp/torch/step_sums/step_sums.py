@@ -20,7 +20,7 @@ _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": Pr
 
 
 class StepSumMaker:
-    """A maker of the sums of a run. ``moments`` are those of AdaCliP and ``candidates`` those of DPIS, or else None."""
+    """A maker of the sums of a run. ``moments`` is None except for AdaCliP, and ``candidates`` except for DPIS."""
 
     def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: ImportanceCandidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
