@@ -104,7 +104,7 @@ class CopiedBlocks(BlockView):
         return False
 
     def _read_copy(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
-        """Yields the blocks in the file. ``parts`` are the number of records and the type of the targets of each."""
+        """Yields the blocks in the file. ``parts`` has each block's number of records and the type of its targets."""
         at = 0
         for records, kind in parts:
             self._file.seek(at)

@@ -47,7 +47,7 @@ FEWEST = 20
 
 If there are fewer records, even their ages may all differ."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column. Here and below, "learn" says that they are to be learned with noise."""
+"""Labels, or the categories of a column. Here and below, "learn" says that the values are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
@@ -70,7 +70,7 @@ class Schema:
     categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
-    """Numbers that replace missing ones, by the name of the column."""
+    """Numbers that replace missing numbers, by the name of the column."""
     missing: tuple[str, ...] = ()
     """Texts of cells that count as missing in all columns, as in ``TextFormat``."""
 
@@ -153,7 +153,8 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     """Returns a draft of a schema, whose values are taken from the records, so that it is not private.
 
     With ``learn`` the draft says what kind each column is, and holds no values of the records. ``missing`` are the
-    texts that counted as missing when ``rows`` was read. The draft's note names the entries that no schema may have.
+    texts that counted as missing when ``rows`` was read. The draft's note names the entries that must be corrected,
+    because ``Schema.read`` would refuse them.
     """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifier_columns(rows, label)
@@ -213,7 +214,7 @@ def _is_identifier_column(cells: list[str], decimal: str) -> bool:
 def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
     """Returns the draft for one column: bounds for numbers, categories for few distinct texts, or else "drop".
 
-    If some cells of a column of numbers are missing, the draft includes a number that replaces missing ones.
+    If some cells of a column of numbers are missing, the draft includes a number that replaces missing numbers.
     """
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [parse_cell_number(cell, decimal) for cell in known]

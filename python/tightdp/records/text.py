@@ -1,4 +1,4 @@
-"""Conversion of cells to texts, and of texts to numbers."""
+"""Converts cells to texts, and texts to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Conversion of per-example arrays of any library to the form that the compiled core reads, and of results back."""
+"""Converts per-example arrays of any library to the form that the compiled core reads, and sums to arrays of the
+library."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from .._support import _check
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
 
 
-@dataclass(slots=True)  # not frozen: that triples the time to make one
+@dataclass(slots=True)  # not frozen, because making a frozen object takes three times as long
 class ExamplesToClip:
     """Per-example arrays of shape (batch, *shape), one for each parameter. An array is not copied if each of its rows
     is contiguous in memory."""
@@ -101,10 +102,10 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
 
 
 def as_host_array_of_examples(x: Any) -> Any:
-    """Returns a torch tensor's memory as a NumPy array, whose shape and type take a fifth of the time to read.
+    """Returns a torch tensor's memory as a NumPy array. Its shape and type are read five times as fast as the tensor's.
 
     Other values are returned unchanged. Tensors of bfloat16, and tensors outside host memory, are returned unchanged
-    too, because NumPy cannot hold them. They are read by DLPack.
+    too, because NumPy cannot hold them. The kernels read these tensors by DLPack.
     """
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:

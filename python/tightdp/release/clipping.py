@@ -29,17 +29,17 @@ exact_bound = _check.interval("[1e-30, 1e30]")
 """Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
 and underflow."""
 check_stability = _check.interval("[1e-100, inf)")
-"""Check of the range of ``stability``. The least ``stability`` is far above what a norm loses when squares underflow
-(docs/theory/clipping.md, section 2)."""
+"""Check of the range of ``stability``. The smallest ``stability`` is far larger than the error of a norm whose squares
+underflow (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
 """Largest weight of an example with exact arithmetic. With such a weight, the example's integers stay below 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
 """Largest standard deviation of the noise. Ten times this deviation is still finite."""
 _FINE = 23
-"""Binary logarithm of bound / grid, rounded down. The bound then has 24 digits in units of the grid, as a float32
-does."""
+"""Binary logarithm, rounded down, of the norm bound divided by the step of the grid of sums. The bound then has 24
+binary digits in units of the grid, as many as a float32 has."""
 _LARGEST_SIGMA = 39
 """log2 of the largest noise deviation that the exact sampler accepts, in grid steps."""
 _FAST_SIGMA = 30

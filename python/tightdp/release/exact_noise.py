@@ -2,9 +2,9 @@
 
 Floating-point Gaussian noise is not the Gaussian mechanism, because the set of floats that a release can take depends
 on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, so sums
-are integers. The noise is an integer too: real-valued noise that is rounded, or discrete noise. Proofs are in
-docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures this time to the
-nanosecond learns something about the noise.
+are integers in units of the grid. The noise consists of integers too: real-valued noise that is rounded, or discrete
+noise. Proofs are in docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures
+this time to the nanosecond learns something about the noise.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
     Raises ValueError or TypeError for an argument out of its range.
 
     An integer vector plus this noise is the Gaussian mechanism on real numbers, followed by rounding, which is
-    post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``,
-    also on a sample. The integers depend on the source's key and stream, and not on the number of threads or the
-    machine.
+    post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``.
+    This mechanism may be used on a sample too. The integers depend on the source's key and stream, and not on the
+    number of threads or the machine.
 
     >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
     [0, -881]

@@ -1,4 +1,4 @@
-"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to their file.
+"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to a file of them.
 
 The hash is the SHA-256 of one text for each array, in the order of the names. The text of an array is
 ``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array. Numbers are

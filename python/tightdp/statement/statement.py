@@ -62,7 +62,7 @@ to nothing."""
 
 
 def describe_large_stated_delta(delta: float, size: int) -> str:
-    """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
+    """Returns a warning if delta is too large for ``size`` records, and otherwise an empty text."""
     if delta * size < 1:
         return ""
     least = format_stated_above(delta)

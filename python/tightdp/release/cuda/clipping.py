@@ -24,10 +24,10 @@ def clip_examples_on_device(
 ) -> tuple[Any, Any]:
     """Returns the sum and the norms of arrays on a device, as arrays on that device.
 
-    Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because that
-    would wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its weight times
-    max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in [0,
-    2^32]. Without ``rng`` no noise is added, and an exact sum consists of integers.
+    Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because the
+    host would have to wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its
+    weight times max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is
+    not in [0, 2^32]. Without ``rng`` no noise is added, and an exact sum consists of integers.
     """
     exact = clipping.is_clipping_arithmetic_exact(how.arithmetic)
     integers, is_list = exact and rng is None, isinstance(grads, (list, tuple))
