@@ -3,8 +3,8 @@
 #
 #   tools/device_check.sh [FOLDER]     reports go to FOLDER (default: build/device-check)
 #
-# Needs nvcc, CMake, pybind11, NumPy, pytest and PyTorch. Exits with 1 where something fails. The host's build is a
-# minute on sixteen cores, which leaves five for the tests of the device and one for the times of exact steps.
+# Needs nvcc, CMake, pybind11, NumPy, pytest and PyTorch. Exits with 1 if something fails. On sixteen cores, the host's
+# build takes a minute. Five minutes are left for the tests of the device, and one for the product sums on the host.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -21,7 +21,7 @@ find build/device \( -name '_core*.so' -o -name '_testing*.so' -o -name '_cuda*.
 
 export PYTHONPATH=$PWD/python
 "$python" -m tightdp info | tee "$reports/info.txt"
-# Every test of the device, then clip and noise beside a copy and beside other libraries.
+# Runs every test of the device. Then times clipping and noise, beside a copy and beside other libraries.
 timeout 300 "$python" bench/cuda.py --quick | tee "$reports/timings.txt"
-# Products of integers and noise on the host that feeds the device.
+# Tests the product sums and their noise on the host.
 timeout 60 "$python" -m pytest -q tests/release/test_product_sums.py -m "not slow" | tee "$reports/products.txt"
