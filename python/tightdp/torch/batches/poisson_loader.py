@@ -34,8 +34,8 @@ SAFE_OPTIONS = (
     "prefetch_factor", "timeout",
 )  # fmt: skip
 """Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
-read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ. Which worker reads a
-record depends on the other records."""
+read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ, and the other records
+decide which worker reads a record."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
@@ -202,7 +202,7 @@ class PoissonLoader:
 
         parts, ahead = iter(self._read_parts(draw_pieces())), deque[Any]()
         for _ in range(steps):
-            # Reading the next part draws batches up to the next one that is not empty, or up to the last one.
+            # Reading the next part draws batches until one of them has records, or until the last batch is drawn.
             if not drawn:
                 ahead.extend(_take_next_batch_part(parts))
             rows = drawn.popleft()
@@ -241,7 +241,7 @@ class PoissonLoader:
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        """Yields the collated parts of each piece, given as the number of its draw and the records' indices."""
+        """Yields the collated parts of each piece. A piece is a pair of a draw's number and some records' indices."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)

@@ -120,7 +120,7 @@ def _digest_rank_fact(fact: object) -> int:
 
 
 def join_process_group(distributed: Any) -> World:
-    """Returns the processes that train, from the checked argument ``distributed`` of ``make_private``."""
+    """Checks the argument ``distributed`` of ``make_private``, and returns the processes that train together."""
     if distributed is False:
         return World()
     ready = dist.is_available() and dist.is_initialized()

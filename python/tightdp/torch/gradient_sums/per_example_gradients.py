@@ -20,7 +20,8 @@ from .recurrent_layers import StepByStep
 from .vectorized_pass import run_under_vmap
 
 MOST_HELD_BYTES = 1 << 26
-"""Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. A single record may need more."""
+"""Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. The gradient of a single record may be
+larger."""
 
 
 class _LossModule(torch.nn.Module):
@@ -103,7 +104,8 @@ class PerExampleGradients:
 def _find_parameter_paths(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
     """Returns the name of the parameter at each attribute path in ``_LossModule``. A tied parameter has several paths.
 
-    A module that the model holds twice counts once, because ``functional_call`` would not restore its parameter.
+    A module that the model holds twice counts once. Otherwise ``functional_call`` would not restore the module's
+    parameter.
     """
     names = {id(p): name for name, p in parameters.items()}
     return {

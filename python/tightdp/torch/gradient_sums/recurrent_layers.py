@@ -49,7 +49,8 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-# The function that computes one step, by PyTorch's function for whole layers and by its function for single cells.
+# Functions that compute one step. The first table has them by PyTorch's functions for whole layers, and the second by
+# PyTorch's functions for single cells.
 _SEQUENCES = {
     torch.gru: _step_gru,
     torch.rnn_tanh: _step_tanh_layer,

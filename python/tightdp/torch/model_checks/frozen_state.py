@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 Copies = dict[tuple[str, str], tuple[Any, int, Any]]
-"""Buffers by the path of their module and their name. Each has its version and a copy."""
+"""Buffers by the path of their module and their name. An entry has the buffer, its version and a copy of its values."""
 
 
 @contextmanager

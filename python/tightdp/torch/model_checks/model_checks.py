@@ -93,10 +93,11 @@ def is_sharded_parameter(p: Any) -> bool:
 
 
 def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """Returns the trained parameters by name. Raises ValueError if the optimizer lacks one, or has foreign ones.
+    """Returns the trained parameters by name.
 
-    A trained parameter that the optimizer lacks would add to the norms of gradients and get noise, but would never
-    change. The optimizer may hold frozen parameters of the model too.
+    Raises ValueError if the optimizer lacks one of them, or holds parameters that are not in the model. A trained
+    parameter that the optimizer lacks would add to the norms of gradients and get noise, but would never change. The
+    optimizer may hold frozen parameters of the model too.
     """
     known = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}

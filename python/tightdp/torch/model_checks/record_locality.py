@@ -157,7 +157,10 @@ def measure_record_locality(
 
 
 def _find_faulty_model_or_loss(trial: _LocalityTrial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
-    """Returns "model" if a copy's outputs depend too much on the record, and "loss_fn" if only its losses do."""
+    """Returns "model" if a copy's outputs depend too much on the record, and "loss_fn" if only its losses do.
+
+    If neither does, or if the copy fails, returns "model or loss_fn".
+    """
     try:
         outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
     except Exception:  # the user's code fails, or the sums cannot use the outputs

@@ -1,4 +1,4 @@
-"""Types for the rules of calls, which say how a function with a trained parameter is computed and clipped."""
+"""Types for rules. A rule says how a function with a trained parameter is computed, and its gradients are clipped."""
 
 from __future__ import annotations
 

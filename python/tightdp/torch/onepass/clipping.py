@@ -110,7 +110,7 @@ class OnePassSums(GradientSums):
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         if weights is not None:
-            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # like a gradient that is not finite
+            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # so that these records count as 0
         if len(bounds) == 1:
             self._add_with_joint_norm(factors, bounds[0], zero)
         else:

@@ -155,7 +155,7 @@ def _bound_squared_product_sum(parts: list[OuterProducts]) -> Any:
 
 
 def _compute_row_norms(x: Any) -> Any:
-    """Returns norms of rows in float64, of shape (records, positions), raised to allow for squares that underflow."""
+    """Returns norms of rows in float64, of shape (records, positions), increased to allow for underflow of squares."""
     return torch.linalg.vector_norm(x, dim=2, dtype=_widen_dtype(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 

@@ -60,7 +60,7 @@ def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
 class PositionProducts:
     """The gradients of some records by one parameter, as integers.
 
-    The integers q_t are computed at once, and the integers w_t by ``round_weights``, which gets the clip factors.
+    The constructor computes the integers q_t. ``round_weights`` gets the clip factors and computes the integers w_t.
     """
 
     def __init__(self, factors: OuterProducts) -> None:

@@ -20,7 +20,8 @@ from .factors import GradientFactors, OuterProducts, SummedProducts
 from .position_products import PositionProducts, clip_position_products, is_product_sum_cheaper
 
 MOST_HELD_ENTRIES = 1 << 24
-"""Largest number of entries of gradients in memory at once: 64 MB of float32. A single record may need more."""
+"""Largest number of entries of gradients in memory at once: 64 MB of float32. A single record's gradient may have
+more."""
 CACHED_ENTRIES = 1 << 22
 """Largest number of entries of the gradients of more than ``LEAST_PRODUCT_RECORDS`` records in memory at once.
 These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
@@ -33,7 +34,8 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""Inputs and errors of some parameters. Their products are the records' gradients by these parameters."""
+"""A pair (inputs, errors) for each of some parameters. The products of inputs and errors are the records' gradients by
+the parameter."""
 
 
 class _LastRecords(NamedTuple):
@@ -111,7 +113,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_products(
         self, factors: dict[int, GradientFactors], records: int, weights: Any, *, last: bool = False
     ) -> dict[str, str]:
-        """Adds the clipped gradients of records of positive weight, by default of all records.
+        """Adds the clipped gradients of the records of positive weight, or of all records if ``weights`` is None.
 
         With ``last`` some of these records may be added when the sums are released. Returns the way in which gradients
         were computed, by the name of the parameter.
@@ -137,8 +139,8 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_slice(self, factors: dict[int, GradientFactors], taken: Any, *, last: bool) -> None:
         """Clips the gradients of some records and adds them to the totals. ``taken`` is a mask of records, or None.
 
-        The ``last`` records are kept for the release, unless some gradients are sums of products, or have only the rows
-        of words that occur.
+        The ``last`` records are kept for the release, unless some gradients are sums of products or sparse
+        (``_is_sparse_embedding``).
         """
         if (
             last
@@ -186,7 +188,7 @@ class ProductSums(IntegerSums, OnePassSums):
         for i, each in sums.items():
             each.add_to(self._totals[i])
         factors = clipped.factors.numpy()
-        with np.errstate(invalid="ignore"):  # 0 times infinity, for records that are not taken below
+        with np.errstate(invalid="ignore"):  # ignores 0 times infinity, in records that are not taken below
             scaled = [(inputs, errors * factors[:, None].astype(errors.dtype)) for inputs, errors in layers]
         self._add_layers(scaled, totals, factors > 0, clipped.rest.numpy() * grid)
 
@@ -253,7 +255,8 @@ def _is_sparse_embedding(factors: GradientFactors) -> TypeGuard[OuterProducts]:
 def _count_entries_of_gradients(factors: GradientFactors, size: int, records: int) -> int:
     """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records.
 
-    For a sum of products, which is not formed, it counts the integers of the factors and their inner products instead.
+    A sum of products is not formed. For such a sum, the function counts the integers of the factors and their inner
+    products instead.
     """
     if _is_sum_of_products(factors):
         joined = _join_uses_of_parameter(_slice_factors_by_record(factors, slice(0, 1)))

@@ -40,11 +40,12 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
-products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
+"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid for
+products of integers. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section
+5.2)."""
 _MOST_DEVIATIONS = 16
-"""Number of standard deviations that the noise must be able to reach in the type of the parameters. A coordinate of the
-noise exceeds it with probability below 2^-180."""
+"""Number of standard deviations of the noise that the type of the parameters must hold without overflow. A coordinate
+of the noise exceeds so many standard deviations with probability below 2^-180."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
 Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up as if their signs
@@ -69,7 +70,7 @@ class Plan:
     arithmetic : how sums are computed, as in ``make_private``
     count : the release of the number of records, or None if it is public
 
-    ``make_private`` makes the plan, and raises the errors of its arguments.
+    ``make_private`` makes the plan, and raises an error for a wrong argument.
 
     >>> import torch
     >>> from tightdp.torch import make_private
@@ -162,7 +163,7 @@ class Plan:
         return self.rest * 1 if self.count is None else self.count + self.rest
 
     def charge_after(self, steps: int) -> Composition:
-        """Returns the charge of a run that ended after ``steps``.
+        """Returns the charge of a run that ended after this number of steps.
 
         ``steps`` is an integer in [0, ``self.steps``].
         """

@@ -193,7 +193,7 @@ class Checkpoint:
             self._write_marks(SAVED)
 
     def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run saved last, or None if it saved none. They must have these ``entries``."""
+        """Returns the tensors that the run saved last, or None if it saved none. The file must have these entries."""
         if not self._has_file("tensors.pt"):
             return None
         try:
@@ -214,7 +214,7 @@ class Checkpoint:
         return dict(found)
 
     def _record_tensors(self, *digests: str | None) -> None:
-        """Writes the digests that ``tensors.pt`` may have. There are two while one file takes the place of another."""
+        """Writes the digests that ``tensors.pt`` may have: two digests while one file takes the place of another."""
         about, state, _ = self._read_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
@@ -258,7 +258,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """Raises ValueError unless a turn of this folder made the last release of the run that the ledger knows."""
+        """Raises ValueError unless a turn of this folder made the run's last release in the ledger."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)

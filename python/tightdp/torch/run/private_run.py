@@ -85,7 +85,7 @@ class PrivateRun:
     say how such a run can go on.
 
     The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
-    which checks them. Make no run without it.
+    which checks them. Make no run without ``make_private``.
 
     >>> import torch
     >>> from tightdp.torch import make_private
@@ -428,8 +428,8 @@ class PrivateRun:
     def _check_parameters(self) -> dict[str, Any]:
         """Returns the trained parameters.
 
-        Raises ValueError if the parameters cannot be trained privately, or became others during the run although each
-        of them has its own bound or scale.
+        Raises ValueError if the parameters cannot be trained privately. Raises ValueError too if they are not those of
+        earlier steps, and each of them has its own norm bound or scale.
         """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)

@@ -19,7 +19,7 @@ class Batches:
     Parameters
     ----------
     physical_size : the largest number of records that go through the model at once. These records are a physical batch,
-        and a step adds up the gradients of as many physical batches as it needs. None for the whole batch at once.
+        and a step adds up the gradients of as many physical batches as it needs. None lets the whole batch go at once.
     padded : whether all physical batches have the same shape. Each record then draws a random row (its place) in a
         physical batch, independently of the other records. No bit of a record's gradient then depends on other records,
         provided that PyTorch's kernels compute each row from its contents and its position alone. ``padded`` must be
