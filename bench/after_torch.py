@@ -10,9 +10,10 @@ bench/results/after_torch.json.
 
 Two contenders only read the gradients, once and twice in a row, in PyTorch's threads. tightdp uses the same threads,
 except with ``TIGHTDP_OPENMP=0``. A computation that needs each entry cannot be faster than one read of all entries. A
-row that is longer than the second-level cache of a thread has to be read twice, since no entry can be added before the
-norm of its whole row is known (docs/theory/clipping.md, section 4). The column "reads" shows how near tightdp comes to
-the speed of memory. It is the time of tightdp divided by that of one read, or of two reads for such long rows.
+row that is longer than the second-level cache of a thread has to be read twice. The reason is that no entry can be
+added before the norm of its whole row is known (docs/theory/clipping.md, section 4). The column "reads" shows how near
+tightdp comes to the speed of memory. It is the time of tightdp divided by that of one read, or of two reads for such
+long rows.
 
 A cache that threads share could serve the second read of the shape 64 x 2,002,000. On two cores of an EPYC with a
 shared cache of 32 MiB, reading one row (8 MB) again at once took .34 of the first time. For two rows this ratio was

@@ -8,8 +8,8 @@ multiplier in every step. An account of tightdp computes epsilon after every ste
 after every tenth step. After each fifth of the run, Opacus' PRV accountant (eps_error 0.01) and dp-accounting compute
 epsilon too. Opacus takes part with up to 100 noise multipliers, because each takes it a tenth of a second.
 dp-accounting composes one distribution a step on a mesh of 1e-3, and its time includes that of composing. It is
-asserted that the bounds with and without kept results have a point in common, that the bound of tightdp is at most 1e-6
-wide (relative), and that the answers of the peers agree with it within the errors that the peers state. The output has
+asserted that the bounds with and without kept results have a point in common, and that the bound of tightdp is at most
+1e-6 wide (relative). The answers of the peers must agree with it within the errors that the peers state. The output has
 microseconds of processor time. For a step and its epsilon by tightdp, these are the median and the mean over the run,
 and the mean of the first hundred steps. For the others they are medians. The last column is the largest absolute width.
 

@@ -4,8 +4,8 @@
     python bench/tables.py --passes 100000000 [--columns 20] [--steps 10]
 
 The table is generated, with uniform features in [0, 10] and a label of logistic odds. Each fit runs in a process of its
-own, and contenders take turns. The output has medians: seconds and seconds of CPU from the file to the model, including
-the reading, the peak of memory above that of the imports, and accuracy and log-loss on 200,000 further records. It is
+own, and contenders take turns. The output has medians of the seconds and the seconds of CPU from the file to the model,
+and of the peak of memory above that of the imports. It also has accuracy and log-loss on 200,000 further records. It is
 asserted that the budget is met, and that the model from blocks has the bits of the model from memory. Each accuracy
 must be at least that of guessing (except for diffprivlib), and at most that of the true odds, up to the error of
 200,000 records.

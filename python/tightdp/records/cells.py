@@ -139,7 +139,7 @@ def convert_cell_to_text(cell: Any) -> str:
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):
-        if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
+        if type(cell).__name__ != "NAType":  # pandas' NA, which cannot be compared
             raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
         missing = True
     return "" if missing else convert_cell_value_to_text(cell).strip()

@@ -44,7 +44,7 @@ def _copy_blocks_to_file(blocks: Blocks) -> Iterator[Blocks]:
     The file has no name, so that no other process can open it, and is removed when this process ends.
     """
     file = None
-    with suppress(OSError):  # no folder may be writable
+    with suppress(OSError):  # raised if no folder is writable
         # Only this process can read the file. Without a buffer a failed write raises its error at once.
         file = tempfile.TemporaryFile(buffering=0, dir=_find_folder_of_copy())  # noqa: SIM115
     if file is None:

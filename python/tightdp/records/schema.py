@@ -226,7 +226,7 @@ def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[st
         if learn and flag:
             found["bounds"] = [0, 1]
         if len(known) < len(cells):
-            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # no overflow
+            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # cannot overflow
         return found
     values = sorted(set(cells).difference(NO_VALUE))
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):

@@ -91,10 +91,10 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
     elif int(x.__dlpack_device__()[0]) not in (1, 3):
         raise TypeError(f"{label} must be in the memory of the host")
     elif getattr(x, "requires_grad", False):
-        x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
+        x = x.detach()  # because DLPack refuses tensors that are part of an autograd graph
     try:
         shape, dtype, contiguous, _ = describe_rows(x)
-    except (BufferError, RuntimeError) as why:  # for sparse, quantized, nested or conjugated tensors
+    except (BufferError, RuntimeError) as why:  # raised for sparse, quantized, nested or conjugated tensors
         raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
@@ -110,7 +110,7 @@ def as_host_array_of_examples(x: Any) -> Any:
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
             return (x.detach() if x.requires_grad else x).numpy()
-        except (RuntimeError, TypeError):  # bfloat16, another device, sparse, or wrapped by a transform of torch.func
+        except (RuntimeError, TypeError):  # raised for bfloat16, other devices, sparse tensors and those of torch.func
             return x
     return x
 

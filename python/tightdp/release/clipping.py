@@ -1,4 +1,4 @@
-"""Checks of the arguments of ``clipped_sum`` and ``clip_and_noise``, and their computation in host memory."""
+"""Checks the arguments of ``clipped_sum`` and ``clip_and_noise``, and computes both functions in host memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .noise import RandomSource
 Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
-# Ranges of max_norm. The core multiplies in the rows' own precision, and a weight times a bound below 2^-90 (float64:
-# 2^-900) counts as 0 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a weight of a hundredth
-# does not count as 0. With the largest bounds, a float32 sum of 10^13 clipped rows and the square of a float64 norm are
-# finite.
+# Ranges of max_norm. The core multiplies in the rows' own precision. A weight times a norm bound counts as 0 if it is
+# below 2^-90, or below 2^-900 for float64 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a
+# weight of a hundredth does not count as 0. With the largest norm bounds, a float32 sum of 10^13 clipped rows and the
+# square of a float64 norm are finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.interval("[1e-30, 1e30]")
@@ -306,7 +306,7 @@ def has_several_clipping_norms(max_norm: Any) -> bool:
 def group_clipping_norms(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
-    """Returns (indices, bound) of each group. ``arrays`` is the number of arrays."""
+    """Returns the indices of the arrays in each group, with the norm bound. ``arrays`` is the number of arrays."""
     every = list(range(arrays))
     if groups is None and not has_several_clipping_norms(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]

@@ -65,8 +65,8 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns the integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z a real normal.
 
-    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is; or an array of doubles,
-        one for each value of ``size``
+    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is. It may also be an array
+        of doubles, one for each value of ``size``.
     size : shape of the result, an integer >= 0 or a tuple of them
     rng : SecureRandom (the default) or Philox
 
@@ -103,7 +103,7 @@ class ExactRelease(NamedTuple):
     grid : a public power of two, of which all values are multiples
     sigma : the deviation of the noise, in steps of the grid
 
-    ``exact_release`` returns an ``ExactRelease``, and raises the errors of its arguments.
+    ``exact_release`` returns an ``ExactRelease``, and raises an error for a wrong argument.
 
     >>> import numpy as np
     >>> release = exact_release(np.ones((4, 2)), 1.0, 2.0, grid=0.5)
@@ -146,7 +146,8 @@ def exact_release(
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
         every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
         the exact ``DiscreteGaussian`` if there is a single column.
-    grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too.
+    grid : a public power of two. The default is the grid of ``clip_and_noise``. With this grid the values are those of
+        ``clip_and_noise`` too.
     rng : SecureRandom (the default) or Philox.
 
     Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and as ``clip_and_noise`` does.

@@ -87,7 +87,8 @@ def clipped_sum(
 
     Returns
     -------
-    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors.
+    sum : in float64 for float64 input, and in float32 for other input. With exact arithmetic it is in int64. The sum is
+        a list if ``grads`` is a list, and consists of torch tensors if ``grads`` does.
     norms : float64 array of shape (batch,)
 
     The result does not depend on the number of threads or the processor's instruction set. An exact sum does not depend
@@ -161,7 +162,7 @@ def clip_and_noise(
     ``Gaussian(noise_multiplier)``, to the last bit. If the batch was a Poisson sample, charge ``PoissonSampled``. Every
     example is truncated to multiples of a public grid, and integers are added up. The noise is real normal numbers
     rounded to the grid, sampled exactly (docs/theory/clipping.md, section 7). The values are then multiplied by the
-    grid and rounded to the dtype of the result. The grid is a power of two that depends on ``max_norm`` and
+    grid and rounded to the dtype of the result. The grid step is a power of two that depends on ``max_norm`` and
     ``noise_multiplier`` alone. It is at most 2^-23 of what one example contributes, or 2^-29 of the noise. Truncation
     changes each coordinate of each example by less than one grid step.
 

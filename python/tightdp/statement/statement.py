@@ -91,11 +91,12 @@ class Statement:
     neighbors : the neighbouring relation of the guarantee.
     released : the parts that may be published, one line for each.
     public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}.
-    size : the number of records that the run used, given as public or released with noise; None if none was used.
+    size : the number of records that the run used, given as public or released with noise. None if the run used no
+        number of records.
     taken : the names in ``public`` of facts that were read off the data, and thereby declared public. A warning names
         each of these facts.
-    arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
-        are exact but the gradients that are summed are not; otherwise "idealised".
+    arithmetic : "exact" if the release agrees with the charge to the last bit. "idealised gradients" if sums and noise
+        are exact, but the gradients that are summed are not. Otherwise "idealised".
     seeded : whether the noise came from a seed.
     outside : things that this bound leaves out, besides those that every bound leaves out.
     ledger : the ledger that was charged, if there is one.
