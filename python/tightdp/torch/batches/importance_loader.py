@@ -132,13 +132,13 @@ class ImportanceBatch(Batch):
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
-        return self._draw_all(self.loader.next_step)
+        return self._draw_candidates(self.loader.next_step)
 
-    def _draw_all(self, number: int) -> Iterator[tuple[Any, int]]:
+    def _draw_candidates(self, number: int) -> Iterator[tuple[Any, int]]:
         self.rows, (self._places, parts) = self.loader.draw_candidate_share(number)
         yield from parts
 
-    def _hold_parts(self) -> None:
+    def _hold_batch_parts(self) -> None:
         """Does nothing, because the candidates are not drawn ahead."""
 
 
@@ -165,9 +165,9 @@ class ImportanceLoader(RunLoader):
         return self._account.charged_steps
 
     @property
-    def _usual_records(self) -> float:
+    def _expected_batch_records(self) -> float:
         """Expected number of candidates in a step."""
-        return self._reach * super()._usual_records
+        return self._reach * super()._expected_batch_records
 
     @property
     def must_look_at_all(self) -> bool:
@@ -176,29 +176,31 @@ class ImportanceLoader(RunLoader):
 
     def share_all_records(self) -> Share:
         """Returns the share of all records that this process reads."""
-        return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+        return self._share_batch_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def draw_candidate_share(self, number: int) -> tuple[RecordIndices, Share]:
         """Draws the candidates of a step, and returns all of them and the share that this process reads."""
         self.candidates.follow_plan(self._account.current_plan)
         rows = self.candidates.draw_candidate_rows(number)
-        return rows, self._share_rows(rows, 2 * number, everyone=False)
+        return rows, self._share_batch_rows(rows, 2 * number, everyone=False)
 
-    def _share_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
-        placed = self._place_rows(np.arange(len(rows)), number)
-        own = self._cut_records(placed)
+    def _share_batch_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
+        placed = self._place_batch_rows(np.arange(len(rows)), number)
+        own = self._cut_physical_batches(placed)
         self.candidates.begin_norm_pass(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
         draw = next(self._draws)
-        parts = chain.from_iterable(map(self._check_parts, self._read_parts((draw, rows[each]) for each in own)))
-        return iter([self._make_places(cut) for cut in self._cut_places(placed)]), parts
+        parts = chain.from_iterable(
+            map(self._check_batch_parts, self._read_batch_parts((draw, rows[each]) for each in own))
+        )
+        return iter([self._make_batch_places(cut) for cut in self._cut_physical_places(placed)]), parts
 
-    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
             yield ImportanceBatch(self)
 
-    def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
-        found = super()._cut_records(rows)
+    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
+        found = super()._cut_physical_batches(rows)
         if self.physical_batch_size is not None:
             return found
-        size = math.ceil(self._usual_records)
+        size = math.ceil(self._expected_batch_records)
         return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

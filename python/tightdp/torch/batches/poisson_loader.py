@@ -69,7 +69,7 @@ class Batch:
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[BatchPlaces | None] = iter(
-            [loader._make_places(cut) for cut in loader._cut_places(rows)]
+            [loader._make_batch_places(cut) for cut in loader._cut_physical_places(rows)]
         )
 
     @property
@@ -102,7 +102,7 @@ class Batch:
             "loss_fn(model, records) gets them, as in `x, y = records`"
         )
 
-    def _hold_parts(self) -> None:
+    def _hold_batch_parts(self) -> None:
         """Reads the remaining parts into memory, because the loader goes on to the next batch."""
         if self._parts is not None:
             self._parts = list(self._parts)
@@ -188,46 +188,46 @@ class PoissonLoader:
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._yield_batches(self._steps)
+        return self._yield_step_batches(self._steps)
 
-    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
         """Yields ``steps`` batches. PyTorch's loader may read ahead, and then later batches are drawn too."""
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
-            for rows in self._draw_all(steps):
+            for rows in self._draw_rows_of_batches(steps):
                 drawn.append(rows)
                 number = next(self._draws)
-                yield from ((number, piece) for piece in self._cut_records(rows))
+                yield from ((number, piece) for piece in self._cut_physical_batches(rows))
 
-        parts, ahead = iter(self._read_parts(draw_pieces())), deque[Any]()
+        parts, ahead = iter(self._read_batch_parts(draw_pieces())), deque[Any]()
         for _ in range(steps):
             # Reading the next part draws batches until one of them has records, or until the last batch is drawn.
             if not drawn:
                 ahead.extend(_take_next_batch_part(parts))
             rows = drawn.popleft()
-            batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
+            batch = Batch(self, rows, self._take_batch_parts(rows, ahead, parts))
             yield batch
-            batch._hold_parts()
+            batch._hold_batch_parts()
 
-    def _take_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+    def _take_batch_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
         """Yields the parts of one batch. Parts that were read ahead come first."""
-        for _ in self._cut_records(rows):
-            yield from self._check_parts(ahead.popleft() if ahead else next(parts))
+        for _ in self._cut_physical_batches(rows):
+            yield from self._check_batch_parts(ahead.popleft() if ahead else next(parts))
 
-    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
-        return (self._draw_rows(self._source) for _ in range(steps))
+    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
+        return (self._draw_rows_of_batch(self._source) for _ in range(steps))
 
-    def _draw_rows(self, source: RandomSource) -> RecordIndices:
+    def _draw_rows_of_batch(self, source: RandomSource) -> RecordIndices:
         records = len(self.dataset)
         rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the records of each physical batch."""
-        return [cut[cut >= 0] for cut in self._cut_places(rows)]
+        return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
-    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the places of each physical batch that is not empty.
 
         A place has the index of its record, or -1 if it has no record.
@@ -236,11 +236,11 @@ class PoissonLoader:
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
-    def _make_places(self, cut: RecordIndices) -> BatchPlaces | None:
+    def _make_batch_places(self, cut: RecordIndices) -> BatchPlaces | None:
         """Returns the places of the records in a physical batch, or None without padding."""
         return None
 
-    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
+    def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece. A piece is a pair of a draw's number and some records' indices."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
@@ -257,7 +257,7 @@ class PoissonLoader:
         for number, piece in pieces:
             yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
 
-    def _check_parts(self, parts: list[Part]) -> list[Part]:
+    def _check_batch_parts(self, parts: list[Part]) -> list[Part]:
         return parts
 
     def _make_torch_loader(self, pieces: Any) -> Any:
@@ -287,24 +287,24 @@ class RunLoader(PoissonLoader):
         self._account, self._key, self._world, self._coins = account, key, world, key.make_coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = choose_physical_batch_size(self._usual_records)
+            self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
 
     def read_first_record(self) -> Iterator[Part]:
         """Yields the first record of the data set, collated, and the number 1. Yields nothing without any record."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
-        return chain.from_iterable(self._read_parts(iter(alone)))
+        return chain.from_iterable(self._read_batch_parts(iter(alone)))
 
-    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
+    def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         with self._account.end_on_error():
-            yield from super()._read_parts(pieces)
+            yield from super()._read_batch_parts(pieces)
 
-    def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
+    def read_records_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
         reader = DatasetReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             return [reader.read_with_content((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
-    def _check_reading(self) -> None:
+    def _check_dataset_reading(self) -> None:
         """Reads some random records repeatedly. Raises ValueError if a record depends on records read before it."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
@@ -315,18 +315,18 @@ class RunLoader(PoissonLoader):
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             check_dataset_reads_repeat(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
-    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
+    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._place_rows(self._draw_rows(self._key.make_source_at(number)), 2 * number)
+            yield self._place_batch_rows(self._draw_rows_of_batch(self._key.make_source_at(number)), 2 * number)
 
     @property
-    def _usual_records(self) -> float:
+    def _expected_batch_records(self) -> float:
         """Expected number of records that go through the model in a step."""
         return self._account.plan.batch_size
 
-    def _place_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
+    def _place_batch_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
         """Returns the rows in random places. Without padding, returns ``rows`` unchanged.
 
         ``number`` is the number of the stream for the draws, counted from ``PLACE_STREAMS``.
@@ -335,21 +335,21 @@ class RunLoader(PoissonLoader):
             return rows
         return draw_batch_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
 
-    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
         if self.physical_batch_size is not None:
-            return super()._cut_places(rows)[rank::size]
+            return super()._cut_physical_places(rows)[rank::size]
         share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
         return [share] if len(share) else []
 
-    def _check_parts(self, parts: list[Part]) -> list[Part]:
+    def _check_batch_parts(self, parts: list[Part]) -> list[Part]:
         if self.padded and len(parts) > 1:
             raise ValueError(
                 "padded must be False for records of different shapes, or collate_fn must pad each to one fixed length"
             )
         return parts
 
-    def _make_places(self, cut: RecordIndices) -> BatchPlaces | None:
+    def _make_batch_places(self, cut: RecordIndices) -> BatchPlaces | None:
         return BatchPlaces(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
@@ -361,8 +361,8 @@ class RunLoader(PoissonLoader):
         if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
             self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
             with self._account.end_on_error():
-                self._check_reading()
-        return self._yield_batches(min(self.steps, left))
+                self._check_dataset_reading()
+        return self._yield_step_batches(min(self.steps, left))
 
 
 def _take_next_batch_part(parts: Iterator[Any]) -> list[Any]:

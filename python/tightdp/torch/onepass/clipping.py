@@ -130,13 +130,13 @@ class OnePassSums(GradientSums):
             None,
         )
         others = {i: each for i, each in factors.items() if i != last}
-        squares = sum((each.squared_norms() for each in others.values()), zero)
+        squares = sum((each.squared_gradient_norms() for each in others.values()), zero)
         if last is None:
             weights = self._weigh_gradients(squares.sqrt(), bound)
         else:
             weights = torch.cat(list(self._add_streamed(factors[last], squares, bound, self._totals[last])))
         for i, each in others.items():
-            each.add_weighted(weights, self._totals[i])
+            each.add_weighted_gradients(weights, self._totals[i])
         names = list(self._parameters)
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
@@ -146,10 +146,10 @@ class OnePassSums(GradientSums):
         ``squares`` has, for each record, the squared norm of its gradient by all other parameters.
         """
         start = 0
-        for rows in convolved.yield_pieces():
-            found = rows.squared_norms()
+        for rows in convolved.yield_gradient_pieces():
+            found = rows.squared_gradient_norms()
             weights = self._weigh_gradients((squares[start : start + len(found)] + found).sqrt(), bound)
-            rows.add_weighted(weights, total)
+            rows.add_weighted_gradients(weights, total)
             start += len(found)
             yield weights
 

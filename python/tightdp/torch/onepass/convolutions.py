@@ -22,11 +22,12 @@ added."""
 class ConvolutionFactors:
     """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by the output.
 
-    One convolution with a group for each record computes the gradients (rows) of several records. ``yield_pieces``
-    computes the rows of a few records at a time, so that each piece can be added to a sum before the next piece is
-    computed. If ``yield_pieces`` is not used, all rows are kept from the computation of norms until sums are computed.
-    The rows are not kept if they are too large for memory, or if patches of the input take much less computation. Then
-    norms come from patches or from a few rows at a time, and PyTorch's own backward convolution computes sums.
+    One convolution with a group for each record computes the gradients (rows) of several records.
+    ``yield_gradient_pieces`` computes the rows of a few records at a time, so that each piece can be added to a sum
+    before the next piece is computed. Otherwise all rows are kept from the computation of norms until sums are
+    computed. The rows are not kept if they are too large for memory, or if patches of the input take much less
+    computation. Then norms come from patches or from a few rows at a time, and PyTorch's own backward convolution
+    computes sums.
     """
 
     input: Any
@@ -50,31 +51,31 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are computed piece by piece (``yield_pieces``)."""
+        """Whether rows are computed piece by piece (``yield_gradient_pieces``)."""
         return self.way != "ghost norm"
 
-    def yield_pieces(self) -> Iterator[GradientRows]:
+    def yield_gradient_pieces(self) -> Iterator[GradientRows]:
         """Yields the gradient rows of a few records at a time."""
         step = max(1, PIECE_ENTRIES // self.weight.numel())
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
-            yield GradientRows(self._compute_rows(x, g))
+            yield GradientRows(self._compute_gradient_rows(x, g))
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         """Returns squared norms, rounded up, computed in the given ``way``. The way "materialised" keeps the rows."""
         if self.way == "materialised":
             self.kept = GradientRows(self.gradient_rows())
-            return self.kept.squared_norms()
+            return self.kept.squared_gradient_norms()
         if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
             return OuterProducts(
                 self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]
-            ).squared_norms()
-        return torch.cat([rows.squared_norms() for rows in self.yield_pieces()])
+            ).squared_gradient_norms()
+        return torch.cat([rows.squared_gradient_norms() for rows in self.yield_gradient_pieces()])
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         if self.kept is not None:
-            self.kept.add_weighted(weights, total)
+            self.kept.add_weighted_gradients(weights, total)
             return
         x, g = factors.clear_unweighted_records(self.input, weights), factors.clear_unweighted_records(self.g, weights)
         total += self._compute_weight_gradient(
@@ -82,9 +83,9 @@ class ConvolutionFactors:
         )
 
     def gradient_rows(self) -> Any:
-        return self._compute_rows(self.input, self.g)
+        return self._compute_gradient_rows(self.input, self.g)
 
-    def _compute_rows(self, x: Any, g: Any) -> Any:
+    def _compute_gradient_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters

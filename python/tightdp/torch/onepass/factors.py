@@ -19,10 +19,10 @@ class GradientFactors(Protocol):
     way: str
     """Name, shown by ``PrivateRun.ways_``, of the way in which norms are computed."""
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         """Adds the sum of the records' gradients times their ``weights`` to ``total``.
 
         ``total`` has the shape of the parameter. A record of weight 0 adds nothing, even if its gradient is NaN.
@@ -39,10 +39,10 @@ class GradientRows:
     values: Any
     way: str = "materialised"
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         return _bound_squared_row_norms(self.values.reshape(len(self.values), -1))
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         flat = widen_half_tensor(clear_unweighted_records(self.values, weights).reshape(len(self.values), -1))
         total.view(-1).add_(weights.to(flat.dtype) @ flat)
 
@@ -68,7 +68,7 @@ class OuterProducts:
     def is_sparse(self) -> bool:
         return bool(self.left.ndim == 2)
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up.
 
         This sum is the squared norm of the gradient (docs/theory/clipping.md, section 5).
@@ -78,7 +78,7 @@ class OuterProducts:
             return right if self.is_sparse else _bound_squared_row_norms(self.left[:, 0]) * right
         return _bound_squared_product_sum([self])
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         """Adds the weighted gradients to ``total`` by one product of matrices.
 
         If ``left`` has indices, the weighted vectors r_t are added to the rows of ``total`` with these indices.
@@ -166,12 +166,12 @@ class SummedProducts:
     parts: list[OuterProducts]
     way: str = "ghost norm of several uses"
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         return _bound_squared_product_sum(self.parts)
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         for part in self.parts:
-            part.add_weighted(weights, total)
+            part.add_weighted_gradients(weights, total)
 
     def gradient_rows(self) -> Any:
         return sum(part.gradient_rows() for part in self.parts)

@@ -340,7 +340,7 @@ class PrivateRun:
             return measure_record_locality(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
 
     def _read_for_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
-        return self.loader.read_alone(rows, AUDIT_READS - trial)
+        return self.loader.read_records_alone(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint of ``make_private``. ``fit`` calls this every epoch.

@@ -62,7 +62,7 @@ class OnePassUnitSums(OnePassSums):
         with torch.enable_grad():
             factors = self._find_factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
-        squares = sum((each.squared_norms() for each in factors.values()), zero)
+        squares = sum((each.squared_gradient_norms() for each in factors.values()), zero)
         return _convert_norms_to_numpy(torch.as_tensor(squares).sqrt())
 
     def _weigh_gradients(self, norms: Any, bound: float) -> Any:
