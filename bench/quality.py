@@ -11,9 +11,9 @@ BINS = 15
 
 
 def quality(clf: Any, X: Any, y: Any) -> dict[str, float]:
-    """Returns the accuracy in %. For a model of probabilities, returns the mean log-loss and calibration error too.
+    """Returns the accuracy in %. If the model predicts probabilities, returns two more measures.
 
-    The expected calibration error is in % as well.
+    They are the mean log-loss, and the expected calibration error in %.
     """
     if not hasattr(clf, "predict_proba"):
         return {"scores": 100 * clf.score(X, y)}

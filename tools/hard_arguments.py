@@ -1,9 +1,10 @@
-"""Writes cpp/src/runtime/hard_arguments.hpp, a list of arguments for tests of the functions of a C library.
+"""Writes cpp/src/runtime/hard_arguments.hpp, a list of arguments at which the functions of the C library are checked.
 
-The proofs assume bounds on the errors of these functions, and a test checks the bounds at the arguments in the list.
-The list has three kinds of arguments for each function. Some are ends of the ranges for which libraries usually have
-separate code. Some have a result close to 0, to 1, to overflow or to underflow. The others are those of thousands of
-random arguments whose exact value is nearest to half way between two doubles.
+The proofs assume bounds on the errors of these functions. cpp/src/runtime/arithmetic.cpp checks that the C library
+meets the bounds at the arguments in the list. The list has three kinds of arguments for each function. Some are ends of
+the ranges for which libraries usually have separate code. Some have a result close to 0, to 1, to overflow or to
+underflow. The others are chosen from thousands of random arguments: their exact values are nearest to half way between
+two doubles.
 
     python tools/hard_arguments.py
 """

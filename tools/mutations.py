@@ -4,7 +4,7 @@
 
 Every row has a text that occurs once in the package, the text that replaces it, a test file, and a pytest expression
 that selects tests. Of the selected tests, only those of `python3 dev.py test` are run. The tests of the last row need
-dp_accounting as well. The same tests must pass without the error. Ends with 1 if no test saw an error.
+dp_accounting as well. The same tests must pass without the error. Ends with 1 if there is an error that no test saw.
 """
 
 import os
