@@ -32,7 +32,7 @@ class Ranks(World):
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body, and then compares calls, errors and facts of all ranks (``World.run_together``)."""
+        """Runs the ``with`` body, then compares calls, errors and facts of all ranks (``World.run_together``)."""
         try:
             yield
             said = [_digest_rank_fact(fact()) for fact in facts.values()]
@@ -126,7 +126,7 @@ def join_process_group(distributed: Any) -> World:
     ready = dist.is_available() and dist.is_initialized()
     if distributed is None:
         return Ranks() if ready else World()
-    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives it to outsiders
+    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives outsiders this value
         raise ValueError("distributed must be a process group that this process is in")
     if distributed is True or (dist.is_available() and isinstance(distributed, dist.ProcessGroup)):
         if not ready:

@@ -48,7 +48,7 @@ class ShardedRun(SharedRun):
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """Puts whole parameters in the places of sharded ones for the body, and removes the hooks of FSDP2."""
+        """Puts whole parameters in place of sharded ones, and removes FSDP2's hooks, during the ``with`` body."""
         trained = self._check_parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded_parameter(p)]

@@ -14,7 +14,7 @@ Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 
 @contextmanager
 def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
-    """Restores buffers that changed in the body. Raises ValueError if a buffer, a parameter or a gradient changed.
+    """Restores buffers that the ``with`` body changed. Raises ValueError for changed buffers, parameters or gradients.
 
     A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
     records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.

@@ -61,8 +61,8 @@ def find_gradient_by_autograd(
 ) -> tuple[list[Any], float]:
     """Returns the gradient of a record by plain back-propagation, and a relative rounding error.
 
-    Computing in another order may change the gradient by this rounding error. The gradient has None for a parameter on
-    which the loss does not depend.
+    Computing in another order may change the gradient by up to this rounding error. The gradient has None for a
+    parameter on which the loss does not depend.
     """
     losses = model_checks.check_loss_tensor(loss_fn(model, one), 1)
     rounding = _estimate_autograd_rounding(losses)
@@ -188,7 +188,7 @@ def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
 
 @contextmanager
 def _set_modules_to_eval(model: Any) -> Iterator[None]:
-    """Puts all modules in eval mode for the body, without calling their methods, and then restores them."""
+    """Puts all modules in eval mode for the ``with`` body, without calling their methods, and then restores them."""
     before = {module: module.training for module in model.modules()}
     try:
         for module in before:

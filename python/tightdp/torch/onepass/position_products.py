@@ -36,7 +36,7 @@ Tensor = Any
 
 
 class ClippedPositions(NamedTuple):
-    """The clip factors of records, and the bounds that are left to their other gradients."""
+    """The clip factors of records, and the parts of the norm bound that are left for their other gradients."""
 
     factors: Tensor
     """Clip factors. A record with the factor 0 adds nothing."""

@@ -81,7 +81,7 @@ class ProductSums(IntegerSums, OnePassSums):
         """Adds the last records and the noise, and returns estimates of the mean gradient, all in one pass.
 
         The estimates have the same bits as those that ``add_noise_to_step_sums`` and ``estimate_mean_gradient`` give,
-        or are in float32 if all parameters are. The totals are zero afterwards.
+        or are in float32 if all parameters are in float32. The totals are zero afterwards.
         """
         if self._last is None:
             self._add_last_records()

@@ -63,7 +63,7 @@ class RunAccount:
 
     @contextmanager
     def end_on_error(self) -> Iterator[None]:
-        """Ends the run if the body raises an error, because the error may reveal something about a record.
+        """Ends the run if the ``with`` body raises an error, because the error may reveal something about a record.
 
         An error before the first charge does not end the run.
         """

@@ -91,7 +91,7 @@ def seed_global_generators(seed: int) -> None:
 
 @contextmanager
 def restore_numpy_and_random() -> Iterator[None]:
-    """Restores the generators of NumPy and of ``random`` after the body.
+    """Restores the generators of NumPy and of ``random`` after the ``with`` body.
 
     The number of draws depends on the number of records. Without this function, the state of a generator or its next
     draws would reveal that number, for instance in a checkpoint.
@@ -108,7 +108,7 @@ def restore_numpy_and_random() -> Iterator[None]:
 def seed_model_pass(device: Any, seed: int, common: int) -> Iterator[None]:
     """Seeds PyTorch's generators by ``seed``, and those of NumPy and ``random`` by ``common``.
 
-    After the body, the states of all these generators are restored.
+    After the ``with`` body, the states of all these generators are restored.
     """
     with fork_torch_generators(device), restore_numpy_and_random():
         seed_numpy_and_random(common)

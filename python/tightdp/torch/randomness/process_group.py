@@ -24,7 +24,7 @@ class World:
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body on every rank. Either all ranks leave the body without an error, or all ranks raise an error.
+        """Runs the ``with`` body on every rank. Either all ranks leave it without an error, or all raise an error.
 
         The facts are computed after the body and must be the same on all ranks. Otherwise every rank raises
         ``ValueError``. If the body raises an error on one rank, the other ranks raise ``RuntimeError``. The body must
