@@ -78,8 +78,9 @@ def make_private(
         proportion to the norms of their gradients (Wei et al. 2022).
     epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. This guarantee
         determines the noise.
-    batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by it. If
-        ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records.
+    batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by
+        ``batch_size``. If ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a
+        batch has all records.
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
         ``batch_size`` divided by the number of records.
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]. A sequence has a bound for each trained
