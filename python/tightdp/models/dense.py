@@ -141,9 +141,10 @@ def add_outer_products(
     fresh: bool = False,
     max_norms: Vector | None = None,
 ) -> None:
-    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in
-    ``sum_clipped_outer_products``, and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the
-    gradient of record k.
+    """Adds sum_k m_k modulo 2^64 to ``totals``, where m_k holds the integers of record k.
+
+    The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k. They
+    have fewer digits than the integers of ``sum_clipped_outer_products``.
 
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
     of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
