@@ -24,9 +24,9 @@ void pause() noexcept {
 #endif
 }
 
-// Number of pauses after which a helper that waits for a job goes to sleep. They take a few hundred microseconds (10 to
-// 50 ns each). This is longer than the gap between two steps of training on small batches, and a fiftieth of the time
-// for which OpenMP spins.
+// Number of pauses after which a helper that waits for a job goes to sleep. These pauses take a few hundred
+// microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of training on small
+// batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
 // Number of pauses at a barrier, a few microseconds, after which a thread yields. After this time the other thread has
@@ -45,9 +45,9 @@ int processors() noexcept {
 
 std::atomic<int> thread_limit{processors()};
 
-// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without them.
-// This is longer than a thread takes to wake: 30 to 210 microseconds on a virtual machine whose processor slept as
-// well. It is a tenth of a scheduler's time slice.
+// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without these
+// threads. A thread wakes in less time, which was 30 to 210 microseconds on a virtual machine whose processor slept as
+// well. The limit is a tenth of a scheduler's time slice.
 constexpr std::chrono::microseconds kJoin{250};
 
 class Pool {
