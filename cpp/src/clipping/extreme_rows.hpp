@@ -1,5 +1,5 @@
-// Handles single rows of extreme size or weight, for which speed does not matter. The formulas are those of the threads
-// of a device (device/clip.hpp).
+// Handles single rows of extreme size or weight, for which speed does not matter. The threads of a device use the same
+// formulas (device/clip.hpp).
 #pragma once
 
 #include <cstdint>
