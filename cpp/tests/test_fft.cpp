@@ -64,7 +64,7 @@ void round_trip(std::size_t n) {
     const auto x = sequence(n);
     std::vector<double> y(n);
     fft->forward(x.data(), y.data());
-    fft->inverse(y.data(), y.data());  // in place
+    fft->inverse(y.data(), y.data());  // overwrites its input
     for (std::size_t i = 0; i < n; ++i) y[i] -= x[i];
     CHECK(norm(y) <= 2.1 * fft->rounding_bound() * norm(x));
 }

@@ -158,7 +158,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // More than half of the multiprocessors would have no work if there were fewer blocks.
+        // A launch of fewer blocks would leave more than half of the multiprocessors without work.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;
