@@ -1,4 +1,5 @@
-// The C interface. It converts the arguments and exceptions of accounting/composition.hpp, and contains no mathematics.
+// The C interface. It converts arguments and exceptions for the functions of tightdp/accounting, and contains no
+// mathematics.
 #include "tightdp/tightdp.h"
 
 #include <cfenv>

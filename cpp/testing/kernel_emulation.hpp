@@ -24,7 +24,8 @@ struct SmallDevice {
 // std::invalid_argument if the device would choose the third way, which emulate_clipped_sum runs.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum in groups of `group` rows. `blocks` blocks or more run at a time.
+// Computes the exact form of tightdp::clipped_sum in groups of `group` rows. The emulated device runs `blocks` blocks
+// at a time.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
 
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.

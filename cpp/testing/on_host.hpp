@@ -173,7 +173,7 @@ inline Launch& here() {
 
 }  // namespace tightdp::on_host
 
-// Definitions of the names that kernels use.
+// The next lines define the names of CUDA that kernels use.
 #define __device__
 #define __global__
 #define __launch_bounds__(...)

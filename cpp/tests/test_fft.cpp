@@ -40,7 +40,7 @@ void definition(std::size_t n) {
     const auto x = sequence(n);
     std::vector<double> spectrum(n), roots(n, 0.0);
     fft.forward(x.data(), spectrum.data());
-    // A coefficient of the unit impulse at 1 is the root of unity of its frequency.
+    // The transform of the unit impulse at index 1 has at each frequency the root of unity of this frequency.
     roots[1] = 1;
     fft.forward(roots.data(), roots.data());
     double sum = 0;

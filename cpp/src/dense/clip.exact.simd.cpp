@@ -14,7 +14,7 @@ constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
 // Relative distance that is kept between the bound and the norm that clipping aims at, in addition to twice
-// DenseClip::slack. It exceeds the rounding errors of the norm, so that the last step never drops a record.
+// DenseClip::slack. The distance exceeds the rounding errors of the norm, so that the last step never drops a record.
 constexpr double kSlack = 0x1p-36;
 
 // Largest absolute value of an error in units of step grid, where `step` belongs to the record (DenseLayer::steps).
@@ -128,7 +128,8 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 
-// Sixteen running sums, so that the order of the additions does not depend on the width of the registers.
+// Sixteen running sums. Their number does not depend on the width of the registers, so the order of the additions does
+// not depend on it either.
 struct Sixteen {
     Vec part[16 / kLanes];
 };

@@ -35,7 +35,8 @@ TIGHTDP_VINLINE std::int32_t confine_weight(double w) {
     return static_cast<std::int32_t>(up < most ? up : most);
 }
 
-// Return the lowest signed digit of x, which is in [-2^7, 2^7), and the rest of x in units of 2^8.
+// Returns the lowest signed digit of x in base 2^8, a number in [-2^7, 2^7). The function without_low_digit returns x
+// minus this digit, divided by 2^8.
 TIGHTDP_VINLINE std::int32_t low_digit(std::int32_t x) {
     return ((x + 128) & 255) - 128;
 }

@@ -76,13 +76,13 @@ struct ProductWay {
     }
 };
 
-TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or its meaning in plain C++
+TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or plain C++ that computes the same
 TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd of AVX512-VNNI or AVX-VNNI, not in the baseline
 TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd of AMX, used only together with AVX-512
 TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // emulation of tdpbssd with tiles in memory, for tests
 
-// Returns the way with this number, counted from 0, among those that this machine supports. Returns null if there are
-// fewer ways.
+// Returns the way with this number, counted from 0, among the ways that this machine supports. Returns null if there
+// are fewer ways.
 const ProductWay* product_way(int number);
 // Returns the way in use. This is the way that was chosen last, or otherwise the fastest way of a short trial at the
 // first use.

@@ -157,7 +157,7 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
         }
         const double square = total(sums) + (bias ? 1.0 : 0.0);
         if (!(square <= kLargestSquare)) continue;  // // also if it is NaN
-        if (square < kLeastSquare) {                // the row counts as zeros, for which any step serves
+        if (square < kLeastSquare) {                // the row is treated as zeros, and any step serves
             steps[k] = 1;
             continue;
         }

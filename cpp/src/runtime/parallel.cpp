@@ -29,8 +29,8 @@ void pause() noexcept {
 // batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
-// Number of pauses at a barrier, a few microseconds, after which a thread yields. After this time the other thread has
-// most likely lost its processor.
+// Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. After
+// this time, the thread that is waited for has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
@@ -101,7 +101,7 @@ class Pool {
     // The loop of a helper. It takes the next place in the team, waits until the team is closed, and works. A helper
     // that is too late, or finds all places taken, waits for the next job.
     void serve() {
-        std::fesetenv(FE_DFL_ENV);  // the thread that started this one may have been in another mode
+        std::fesetenv(FE_DFL_ENV);  // the thread that started this one may round in another mode
         for (unsigned seen = 0;;) {
             for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
             seen = epoch_.load();

@@ -63,8 +63,8 @@ std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& 
     return {rounded.cosine, rounded.sine};
 }
 
-// Returns the integer of a draw whose uniform numbers x and y start with these words of 64 digits. Returns nothing if
-// the digits do not decide the integer.
+// Returns the integer of a draw whose uniform numbers x and y start with these words of 64 binary digits. Returns
+// nothing if the digits do not decide the integer.
 std::optional<std::int64_t> settled_by(double sigma, bool sine, const std::vector<std::uint64_t>& x,
                                        const std::vector<std::uint64_t>& y) {
     if (x.empty() || x.size() != y.size() || x.size() > 1000 || !(sigma >= 0 && sigma <= 0x1p39))

@@ -88,7 +88,7 @@ TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, std::int6
     return clip.center ? (x - clip.center[column]) * clip.inverse_scale[column] : x;
 }
 
-// Returns one product of a clipped row, rounded to float32 if the row's rounding says so.
+// Returns one product of a clipped row, rounded to float32 if clip.rounding says so.
 TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;

@@ -68,12 +68,12 @@ inline HeldShape held_shape(const clipping::DeviceClip& clip, bool dense, std::i
 struct SliceShape {
     static constexpr int kThreads = 768;    // each has 80 registers. With 1024 threads, some registers would spill
     static constexpr int kFactorWarps = 4;  // they compute the factors of a group while other warps square the next
-    static constexpr int kMostRows = 32;    // rows of a group, whose squares one warp writes to the exchange
+    static constexpr int kMostRows = 32;    // most rows of a group. One warp writes their squares
     static constexpr int kBuffers = 3;      // for the groups that are being added, squared and loaded
     static constexpr int kSlots = 4;        // slots of the exchange (sliced_kernel)
 
     std::int64_t rows = 0, slice = 0, pitch = 0;  // rows of a group, columns of a block, bytes of a row's slice
-    std::int64_t blocks = 0, teams = 0;           // number of blocks in a team, and of teams
+    std::int64_t blocks = 0, teams = 0;           // blocks in a team, and number of teams
     std::int64_t piece = 0;
     int pieces = 1, threads = kThreads;
 

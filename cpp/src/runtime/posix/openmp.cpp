@@ -19,7 +19,8 @@
 namespace tightdp::openmp {
 namespace {
 
-// The entry points of GCC's OpenMP runtime. The runtimes of LLVM and Intel have them too, in addition to their own.
+// The entry points of GCC's OpenMP runtime. The runtimes of LLVM and Intel have these entry points too, in addition to
+// their own.
 struct Runtime {
     void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags) = nullptr;
     int (*thread_num)() = nullptr;
