@@ -179,7 +179,7 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
                 const Word c = Register::high32(y[0], y[1]), d = Register::high32(y[2], y[3]);
                 const Word rows[4] = {Register::low64(a, b), Register::high64(a, b), Register::low64(c, d),
                                       Register::high64(c, d)};
-                const int place = p + q * kBlocks;  // number of a group of 4 blocks. Four groups fill four rows of a tile
+                const int place = p + q * kBlocks;  // number of a group of 4 blocks. Four groups fill 4 rows of a tile
                 std::uint32_t* const to = out + place / 4 * 4 * kLanes + place % 4 * 4;
                 for (int w = 0; w < 4; ++w) __builtin_memcpy(to + w * kLanes, &rows[w], sizeof rows[w]);
             }
