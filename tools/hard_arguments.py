@@ -75,8 +75,8 @@ def main():
             units = allowed(arguments[0]) if callable(allowed) else allowed
             lines.append(f"    HARD({name}, ({given}), {nearest.hex()}, {rest.hex()}, {units:g})")
     text = (
-        "// Each line has a function of the C library, its arguments, the exact value rounded to a double, the exact "
-        "value minus\n// this double, and the allowed error in units of 2^-53. Written by tools/hard_arguments.py.\n"
+        "// Arguments of the C library's functions, their values as a double, what that leaves of the exact one, and\n"
+        "// the error allowed in units of 2^-53. Written by tools/hard_arguments.py.\n"
         "// clang-format off\n" + "\n".join(lines) + "\n// clang-format on\n"
     )
     OUT.write_text(text)

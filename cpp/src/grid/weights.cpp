@@ -233,8 +233,7 @@ void log_moments(const Weights& weights, const double* further, double h, double
         ratio[i] = std::exp(lean);
     }
     const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
-    // Horner's rule begins with the weight that has the largest power of the ratio. The ratio is at least 1, so the sum
-    // only grows.
+    // Horner's rule runs from the end with small powers of the ratio to the other end, so that the sum only grows.
     TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
     for (int i = 0; i < 8; ++i) {
         const double lean = further[i] * h;

@@ -1,4 +1,4 @@
-// Copies the table of the segments of a call (DeviceSegment) to device memory.
+// The table of the arrays of a call, in device memory.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tightdp::cuda {
 
-// A few entries of the table, which are passed as an argument of a kernel. If the table were copied from host memory
-// instead, the host might have to wait for the stream.
+// A few entries of the table, which are passed as an argument of a kernel. A copy from host memory could make the host
+// wait for the stream.
 struct TablePiece {
     static constexpr int kMost = 64;  // takes 3.5 kB of the 4 kB that the arguments of a kernel may have
     clipping::DeviceSegment entries[kMost];
