@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-// The fibers of on_host.hpp are functions of the GNU C library. A build for another C library cannot emulate kernels.
+// The fibers are those of the GNU C library. A build for another C library lacks this test.
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
@@ -45,8 +45,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     } else if (shape.way == Way::sliced) {
         const SliceShape& s = shape.sliced;
         partial.assign(static_cast<std::size_t>(s.teams * clip.columns), kPoison);
-        // The initial value is not NaN. Otherwise a kernel that reads a square too early would not be noticed, since
-        // the norm of a row is computed again if its sum of squares is NaN.
+        // The initial value is not NaN, since for a NaN the norm would be computed again.
         std::vector<double> exchange(static_cast<std::size_t>(s.exchange()), 1e-20);
         std::vector<unsigned long long> arrived(static_cast<std::size_t>(s.counters()), 0);
         on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
@@ -70,7 +69,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
-// Launches the kernels of clipping/exact_sum.cu as a device of `blocks` blocks would, in groups of `group` rows.
+// Does the work of clipping/exact_sum.cu on a device of `blocks` blocks, in groups of `group` rows.
 template <class T>
 void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group) {
     std::vector<DeviceSegment> table;

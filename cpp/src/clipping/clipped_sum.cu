@@ -1,9 +1,9 @@
 // Computes clipped sums on a device in one of three ways. If rows are short, a thread block holds some rows in shared
 // memory between the computation of their norms and of their sums. If rows are longer, a team of blocks holds them, and
 // each block holds its own columns. Both ways read a row from memory once (device/one_read.cuh). The third way is for
-// rows that are too long for the shared memory of all multiprocessors, and for small inputs. It reads each group of
-// rows twice. A group fits in half the second-level cache if possible, so that the second reading is from the cache.
-// The formulas are in device/clip.hpp, and the choice of the way is in device/shape.hpp.
+// rows that are too long for the shared memory of all multiprocessors, or for too few data. It reads groups of rows
+// twice. A group fits in half the second-level cache if possible, so that its second reading is from there. The
+// formulas are in device/clip.hpp, and the choice of the way is in device/shape.hpp.
 #include <algorithm>
 #include <vector>
 
@@ -120,8 +120,8 @@ class Launch {
         finish_partial(partial, s.blocks);
     }
 
-    // Returns false, with nothing queued, if the device cannot hold all blocks at once. This may happen if other
-    // processes use the device too.
+    // Returns false, with nothing queued, if the device cannot hold all blocks at once. This may happen if the device
+    // is shared with others.
     template <class T>
     bool sliced_rows(const SliceShape& s) {
         allow(sliced_kernel<T>, s.bytes());

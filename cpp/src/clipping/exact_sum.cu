@@ -1,7 +1,6 @@
-// Computes the exact form of the clipped sum on a device. For one group of rows after the other, the kernels compute
-// the squares, the clip factors and the integer sums. A last kernel adds the noise. A group fits in half the
-// second-level cache if possible, so that the second reading of its rows is from the cache. Compile without contraction
-// of a * b + c to fused multiply-adds.
+// Computes the exact form on a device: squares, factors and integer sums of one group of rows after the other, and then
+// the noise. A group fits in half the second-level cache if possible, so that its second reading is from there. Compile
+// without contraction of a * b + c to fused multiply-adds.
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"

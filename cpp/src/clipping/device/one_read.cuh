@@ -1,5 +1,5 @@
 // The kernels that read each row from memory once. The formulas are in clip.hpp, and the shapes in shape.hpp. The
-// blocks of sliced_kernel wait for each other, so all blocks of this kernel must be resident on the device at once.
+// blocks of sliced_kernel wait for each other, so that this kernel must be launched with all blocks resident at once.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ __device__ inline unsigned place16(const void* p) {
     return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
 }
 
-// Copies `count` entries in units of `bytes` bytes. Entries before the first address that is a multiple of `bytes`, and
-// entries after the last whole unit, are copied one by one. The `threads` threads of a team share the work.
+// Copies `count` entries in units of `bytes` bytes. Entries before the first multiple of `bytes` are copied one by one.
+// The `threads` threads of a team share the work.
 template <int bytes, class T>
 __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
     constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
@@ -30,7 +30,7 @@ __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int 
 }
 
 // Starts to copy a run of entries to shared memory, in the largest units that the alignment of both addresses allows.
-// The copy is complete after wait_batches has returned for the thread's batch.
+// The copy is complete after a wait for the thread's batch.
 template <class T>
 __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;
@@ -127,9 +127,9 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     }
 }
 
-// The position in a buffer of a block's columns of a row, where `first` is the first of these columns. The address of
-// this column modulo 16 is the same in the buffer as in memory, so that 16 bytes can be copied at a time for any length
-// of rows. If the columns belong to several arrays, this holds for the first array.
+// The place in a buffer of a block's columns of a row, which start with column `first`. Their address modulo 16 is the
+// same as in memory, so that 16 bytes can be copied at a time for any length of rows. If the columns belong to several
+// arrays, this holds for the first array.
 class SlicePlace {
   public:
     __device__ SlicePlace(const DeviceClip& clip, std::int64_t first, std::int64_t size) {
@@ -173,8 +173,8 @@ __device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, c
 //
 // In round g a block squares its columns of group g, while some of its warps wait for the squares of the other blocks
 // for group g - 1. Then the block adds up group g - 1, and starts to load group g + 2. A slot is written again four
-// rounds later. This is safe, because a block in round g has seen all blocks arrive in round g - 2. Each block arrived
-// there after its own round g - 3, in which it read the slot of group g - 4 for the last time.
+// rounds later. This is safe: a block in round g has seen all blocks arrive in round g - 2. Each of them arrived after
+// its own round g - 3, in which the slot of group g - 4 was read for the last time.
 template <class T>
 __global__ void __launch_bounds__(SliceShape::kThreads)
     sliced_kernel(DeviceClip clip, SliceShape s, double* exchange, unsigned long long* arrived, double* partial) {

@@ -1,6 +1,6 @@
-// Chooses how rows are shared out among the blocks of a device. It chooses among the three ways of clipped_sum.cu, the
-// number of rows and columns that a block takes at a time, and the layout of the block's shared memory. The code is
-// plain arithmetic, so that tests on the host make the same choices as a device.
+// Chooses how rows are shared out on a device: the choice among the three ways of clipped_sum.cu, the number of rows
+// and columns that a block takes at a time, and the layout of its shared memory. The code is plain arithmetic, so that
+// tests on the host make the same choices as a device.
 #pragma once
 
 #include <algorithm>
@@ -30,24 +30,24 @@ TIGHTDP_HD constexpr std::int64_t to_multiple(std::int64_t n, std::int64_t d) {
 
 inline constexpr int kWarp = 32;
 
-// --- Short rows. A block holds groups of whole rows, and each multiprocessor has several blocks.
+// --- Short rows: a block holds groups of whole rows, and each multiprocessor has several blocks.
 
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;          // rows of a group. Many rows make up for the four barriers
+    static constexpr int kMostRows = 64;          // rows of a group; many rows make up for its four barriers
     static constexpr int kLeastRows = 8;          // with fewer rows, some warps would have no row
     static constexpr std::int64_t kPiece = 1024;  // number of columns that a team squares at a time
-    static constexpr std::int64_t kShort = 256;   // up to this number of columns, 8 lanes compute a norm, not 32
+    static constexpr std::int64_t kShort = 256;   // up to this number of columns, 8 lanes compute a norm instead of 32
 
     std::int64_t rows = 0, columns = 0, pitch = 0, blocks = 0;
     int pieces = 1;
-    int groups = 1;      // number of groups of threads, which take different rows. The sums are [group][column]
+    int groups = 1;      // number of groups of threads, which take different rows: sums[group][column]
     bool dense = false;  // true if rows follow each other without gaps, so that they are copied as one run
 
     TIGHTDP_HD std::int64_t squares_at() const { return groups * columns * 8; }
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * pieces * 8; }
     TIGHTDP_HD std::int64_t rows_at() const { return to_multiple(factors_at() + rows * 8, 16); }
-    // Adds 16 bytes to what the rows need, since the address of a dense group modulo 16 is the same as in memory.
+    // Has 16 bytes more than the rows, since the address of a dense group modulo 16 is the same as in memory.
     TIGHTDP_HD std::int64_t bytes() const { return rows_at() + rows * pitch + 16; }
 };
 
@@ -63,17 +63,17 @@ inline HeldShape held_shape(const clipping::DeviceClip& clip, bool dense, std::i
     return s;
 }
 
-// --- Longer rows. Each block of a team has its own columns of every row of the team.
+// --- Longer rows: each block of a team has its own columns of every row of the team.
 
 struct SliceShape {
-    static constexpr int kThreads = 768;    // each has 80 registers. With 1024 threads, some registers would spill
-    static constexpr int kFactorWarps = 4;  // they compute the factors of a group while other warps square the next
-    static constexpr int kMostRows = 32;    // most rows of a group. One warp writes their squares
+    static constexpr int kThreads = 768;    // each has 80 registers; with 1024 threads some would spill
+    static constexpr int kFactorWarps = 4;  // these warps compute the factors of a group while others square the next
+    static constexpr int kMostRows = 32;    // rows of a group, whose squares one warp writes to the exchange
     static constexpr int kBuffers = 3;      // for the groups that are being added, squared and loaded
     static constexpr int kSlots = 4;        // slots of the exchange (sliced_kernel)
 
     std::int64_t rows = 0, slice = 0, pitch = 0;  // rows of a group, columns of a block, bytes of a row's slice
-    std::int64_t blocks = 0, teams = 0;           // blocks in a team, and number of teams
+    std::int64_t blocks = 0, teams = 0;           // number of blocks in a team, and of teams
     std::int64_t piece = 0;
     int pieces = 1, threads = kThreads;
 
@@ -81,15 +81,15 @@ struct SliceShape {
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * pieces * 8; }
     TIGHTDP_HD std::int64_t buffers_at() const { return to_multiple(factors_at() + rows * 8, 16); }
     TIGHTDP_HD std::int64_t bytes() const { return buffers_at() + kBuffers * rows * pitch; }
-    // Return the number of doubles in the exchange of squares among blocks, and the number of counters of arrivals.
+    // Return the number of doubles in the exchange, and the number of counters of arrivals.
     TIGHTDP_HD std::int64_t exchange() const { return teams * kSlots * rows * blocks; }
     TIGHTDP_HD std::int64_t counters() const { return teams * kSlots; }
-    // Returns the largest number of additions through which a square passes. The square is added to the sum of its
-    // lane. Then the sums of the lanes of a warp are added, then the pieces, and then the blocks.
+    // Returns the largest number of additions through which a square passes: those in a lane's share, of its warp,
+    // of the pieces, and of the blocks.
     TIGHTDP_HD std::int64_t chain() const { return ceiling(piece, kWarp) + 5 + pieces + ceiling(blocks, kWarp) + 5; }
 };
 
-// Chooses the shape of the second way. In the result, `rows` is 0 if the rows do not fit in shared memory.
+// Chooses the shape of the second way; rows is 0 if it does not fit.
 inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t size, const Machine& machine,
                               int threads = SliceShape::kThreads) {
     SliceShape s;
@@ -98,8 +98,8 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
     const auto slices = [&](std::int64_t blocks, std::int64_t rows) {
         s.blocks = blocks;
         s.slice = to_multiple(ceiling(clip.columns, blocks), kWarp);
-        // A slice has 16 bytes more than its columns need, since the address of a row's first column modulo 16 is the
-        // same as in memory (SlicePlace).
+        // Has 16 bytes more than the columns, since the address of a row's first column modulo 16 is the same as in
+        // memory (SlicePlace).
         s.pitch = to_multiple(s.slice * size, 16) + 16;
         s.pieces = static_cast<int>(std::clamp(squaring / rows, std::int64_t{1}, ceiling(s.slice, 4 * kWarp)));
         s.piece = to_multiple(ceiling(s.slice, s.pieces), kWarp);
@@ -111,8 +111,8 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
         while (rows > 0 && !slices(blocks, rows)) --rows;
         return rows;
     };
-    // The team has the smallest number of blocks with which a group has four rows. If there is no such number, a group
-    // has two rows or one row.
+    // The team has the smallest number of blocks with which a group has four rows. If there is none, a group has two
+    // rows or one.
     for (const std::int64_t wanted : {std::int64_t{4}, std::int64_t{2}, std::int64_t{1}}) {
         if (clip.rows < wanted || !slices(machine.processors, wanted)) continue;
         std::int64_t low = 1, high = machine.processors;
@@ -123,7 +123,7 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
             else
                 low = middle + 1;
         }
-        // The number of teams is at most the number of groups. The blocks that are left over join teams.
+        // The number of teams is at most that of groups. The blocks that are left over join teams.
         const std::int64_t teams =
             std::clamp(ceiling(clip.rows, most_rows(low)), std::int64_t{1}, machine.processors / low);
         const std::int64_t blocks = std::min(machine.processors / teams, std::max(low, ceiling(clip.columns, kWarp)));
@@ -158,7 +158,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // A launch of fewer blocks would leave more than half of the multiprocessors without work.
+        // Much of the device would have no work with fewer blocks.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;
