@@ -1,10 +1,10 @@
-"""Shows that tests see errors: puts one at a time into a copy of the package and runs the test that has to fail.
+"""Shows that tests see errors: puts one error at a time into a copy of the package and runs a test that has to fail.
 
     python tools/mutations.py [number ...]
 
-Every row is a text that occurs once in the package, what it becomes, the test file, and a pytest expression that
-selects the tests, of which only those of `python3 dev.py test` are run; the last row's need dp_accounting as well. The
-same tests must pass without the error. Ends with 1 if an error stayed unseen.
+Every row has a text that occurs once in the package, the text that replaces it, a test file, and a pytest expression
+that selects tests. Of the selected tests, only those of `python3 dev.py test` are run. The tests of the last row need
+dp_accounting as well. The same tests must pass without the error. Ends with 1 if there is an error that no test saw.
 """
 
 import os
@@ -21,7 +21,7 @@ ABOVE = "above_an_upper"
 
 
 class Mutation(NamedTuple):
-    """An error, and who has to see it."""
+    """An error, and the tests that have to see it."""
 
     what: str
     old: str
@@ -86,7 +86,7 @@ MUTATIONS = (
 
 
 def home_of(mutation: Mutation, package: Path) -> Path:
-    """Returns the one file of the package that holds the text."""
+    """Returns the only file of the package that holds the text to replace."""
     counts = {file: file.read_text().count(mutation.old) for file in package.rglob("*.py")}
     if sum(counts.values()) != 1:
         raise ValueError(f"the package must hold {mutation.old!r} once")

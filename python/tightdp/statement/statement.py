@@ -35,7 +35,7 @@ from .wording import (
     NEVER_COVERED,
     NOISE,
     RELATIONS,
-    explain_guarantee,
+    explain_stated_guarantee,
     format_stated_above,
     format_stated_below,
     list_stated_record_counts,
@@ -61,8 +61,8 @@ LARGE = 10.0
 to nothing."""
 
 
-def warn_of_large_delta(delta: float, size: int) -> str:
-    """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
+def describe_large_stated_delta(delta: float, size: int) -> str:
+    """Returns a warning if delta is too large for ``size`` records, and otherwise an empty text."""
     if delta * size < 1:
         return ""
     least = format_stated_above(delta)
@@ -91,11 +91,12 @@ class Statement:
     neighbors : the neighbouring relation of the guarantee.
     released : the parts that may be published, one line for each.
     public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}.
-    size : the number of records that the run used, given as public or released with noise; None if none was used.
+    size : the number of records that the run used, given as public or released with noise. None if the run used no
+        number of records.
     taken : the names in ``public`` of facts that were read off the data, and thereby declared public. A warning names
         each of these facts.
-    arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
-        are exact but the gradients that are summed are not; otherwise "idealised".
+    arithmetic : "exact" if the release agrees with the charge to the last bit. "idealised gradients" if sums and noise
+        are exact, but the gradients that are summed are not. Otherwise "idealised".
     seeded : whether the noise came from a seed.
     outside : things that this bound leaves out, besides those that every bound leaves out.
     ledger : the ledger that was charged, if there is one.
@@ -195,7 +196,7 @@ class Statement:
 
         It is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
         """
-        return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
+        return explain_stated_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -203,7 +204,7 @@ class Statement:
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-        if self.size is not None and (large := warn_of_large_delta(self.delta, self.size)):
+        if self.size is not None and (large := describe_large_stated_delta(self.delta, self.size)):
             found.append(large)
         if self.privacy.upper > LARGE:
             found.append(

@@ -75,7 +75,7 @@ class ExactOpacusOptimizer(_Base):
     def __init__(
         self, optimizer: Any, *, arithmetic: Arithmetic = "exact", generator: Any = None, **options: Any
     ) -> None:
-        clipping.is_arithmetic_exact(arithmetic)
+        clipping.is_clipping_arithmetic_exact(arithmetic)
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None

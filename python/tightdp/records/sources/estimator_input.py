@@ -58,7 +58,7 @@ def refuse_weighted_blocks(blocks: Blocks | None, estimator: str) -> None:
 
 
 def as_blocks_without_targets(X: Any) -> Blocks | None:
-    """Returns what ``as_blocks`` returns, for an estimator that uses no targets."""
+    """Returns blocks or None, as ``as_blocks`` does, for an estimator that uses no targets."""
     if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse_matrix(X)):
         return as_blocks(X, None)
     return ArrayBlocks(X, np.zeros(X.shape[0]))

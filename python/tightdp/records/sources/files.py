@@ -52,7 +52,7 @@ class FileBlocks(Blocks):
     delimiter, encoding, decimal : the delimiter, encoding and decimal mark (a point or a comma) of CSV files. The first
         line of a CSV file has the names of its columns, and gzip may have compressed the file.
     missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
-        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do.
+        "NA", "N/A", "#N/A", "NaN", "null" and "None" always stand for a missing number.
     copy : whether a fit decodes Parquet and CSV files only once. Its first pass then writes the decoded columns to a
         temporary file without a name, in the folder that TMPDIR names. Later passes read this file, which is removed
         when the fit or the process ends. With False every pass decodes the files, and the data are not written
@@ -140,7 +140,7 @@ class FileBlocks(Blocks):
         )
         self.width = len(self.columns)
         self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
-        if in_csv:  # numbers after the first lines may be of another type
+        if in_csv:  # Arrow chooses types by the first lines, and later numbers may be of another type
             numbers = [
                 name for name in together if name != label and not _is_arrow_type_among(kinds[name], ("boolean",))
             ]
@@ -293,7 +293,7 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """Returns Arrow's data set of the files at ``paths``. By default it has the schema of the first file."""
+        """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)

@@ -14,7 +14,7 @@ from ..._support import device_probe as runtime
 from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
+"""Number of bytes of an entry, for each type that gradients may have. Exact sums have another type, int64."""
 _DLPACK_CUDA = (2, 13)
 """Device types kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
@@ -49,7 +49,7 @@ class DeviceArray:
     device: int
     writable: bool = True
     stream: int | None = None
-    """Stream on which work on this array is queued; 1 is the default stream. None if the array does not say."""
+    """Stream on which work on this array is queued, or None if the array names no stream. 1 is the default stream."""
     owner: Any = field(default=None, compare=False)
     """Object that keeps the memory alive, if the producer handed that object over for this view alone."""
 

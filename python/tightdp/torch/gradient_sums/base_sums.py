@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from ...release.noise import RandomSource
-from ..batches.batch_places import Places
+from ..batches.batch_places import BatchPlaces
 from ..plan.plan import Plan
-from .sum_noise import add_noise_to_sums
+from .sum_noise import add_noise_to_step_sums
 
 
-class Sums:
+class GradientSums:
     """The sums of clipped gradients over all physical batches of a step. There is a tensor for each parameter."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
-        self._kinds = _identify_parameters(parameters)
+        self._kinds = _identify_model_parameters(parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -27,7 +27,7 @@ class Sums:
 
     def is_made_for(self, parameters: dict[str, Any]) -> bool:
         """Tells whether the sums were made for these parameters."""
-        return _identify_parameters(parameters) == self._kinds
+        return _identify_model_parameters(parameters) == self._kinds
 
     def follow_plan(self, plan: Plan) -> None:
         """Uses ``plan`` from now on. It may differ from the earlier plan only in its noise and its divisor."""
@@ -53,8 +53,9 @@ class Sums:
         raise NotImplementedError
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
         With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
@@ -92,16 +93,16 @@ class Sums:
         raise NotImplementedError
 
 
-def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
-    """Returns the identity, type and device of each parameter. ``model.to`` changes the last two alone."""
+def _identify_model_parameters(parameters: dict[str, Any]) -> list[Any]:
+    """Returns the identity, type and device of each parameter. ``model.to`` may change the type and the device."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
 
-class IntegerSums(Sums):
+class IntegerSums(GradientSums):
     """The sums as integer multiples of the plan's grid step, with exact noise on the same grid."""
 
     _flat: Any
-    """Vector of all totals. The totals are views of its memory (``make_integer_sums``)."""
+    """Vector of all totals. The totals are views of its memory (``make_integer_gradient_sums``)."""
 
     def convert_to_floats(self) -> list[Any]:
         return [total.to(torch.float64) * self._plan.grid_step for total in self._totals]
@@ -110,11 +111,11 @@ class IntegerSums(Sums):
         return self._flat, self._totals
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
-        add_noise_to_sums(self._totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        add_noise_to_step_sums(self._totals, self._plan.noise_deviation, self._plan.grid_step, source)
         return self.estimate_mean_gradient(self._totals)
 
 
-def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+def make_integer_gradient_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
     """Returns a vector of zeros, and consecutive views of its memory in the shapes of the parameters."""
     sizes = [p.numel() for p in parameters.values()]
     flat = torch.zeros(sum(sizes), dtype=torch.int64)
