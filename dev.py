@@ -1,7 +1,7 @@
 """Set-up and jobs for a fresh clone: python3 dev.py demo | test | peers | pythons | hunt | lint | tidy | docs | cuda.
 
-Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv, .venv-peers and build/ beside this file; the
-environment variable TIGHTDP_VENV names another place than .venv.
+Needs Python >= 3.10 and a C++20 compiler. Everything goes into .venv, .venv-peers and build/ beside this file. The
+environment variable TIGHTDP_VENV may name another folder than .venv.
 """
 
 import argparse
@@ -21,15 +21,16 @@ BIN = VENV / FOLDER
 WHEELS = ROOT / "build" / "wheels" / str(sys.implementation.cache_tag)
 SOURCES = "CMakeLists.txt", "pyproject.toml", "cmake/*", "cpp/**/*", "python/**/*.py*"
 SKIPPED = ROOT / "build" / "skipped.json"
-"""What the last `test` skipped: most of it needs libraries that `peers` installs."""
+"""File that lists the tests that the last `test` skipped. Most of them need libraries that `peers` installs."""
 QUICK = "-m", "not hunt and not slow"
 
 SMOKE = "tests/project/test_api.py", "tests/statement/test_statement.py", "tests/train/test_gate.py"
-"""Tests of less than a minute that touch most of what can differ between versions of Python and NumPy."""
+"""Tests that take less than a minute, and cover most code whose behaviour may differ between versions of Python or
+NumPy."""
 
 
 def run(*command: str | Path, **environment: str) -> None:
-    """Runs a command here and stops with its exit code if it fails."""
+    """Runs a command in the project's folder. If the command fails, this program ends with the command's exit code."""
     print("+", *command, flush=True)
     code = subprocess.run([str(part) for part in command], cwd=ROOT, env={**os.environ, **environment}).returncode
     if code:
@@ -37,7 +38,7 @@ def run(*command: str | Path, **environment: str) -> None:
 
 
 def pip(*arguments: str | Path, place: Path = VENV) -> None:
-    """pip in an environment that is made on first use."""
+    """Runs pip in the environment at ``place``, which is made on first use."""
     if not any((place / FOLDER).glob("python*")):
         print(f"+ venv {place}", flush=True)
         venv.create(place, with_pip=True)
@@ -45,8 +46,10 @@ def pip(*arguments: str | Path, place: Path = VENV) -> None:
 
 
 def install(*extras: str, place: Path = VENV) -> None:
-    """The package with tightdp._testing and the C++ tests, from a wheel that is built once for all environments, and
-    again when a source is younger."""
+    """Installs the package, with tightdp._testing and the C++ tests.
+
+    The wheel is built once for all environments, and built again if a source file is younger than the wheel.
+    """
     youngest = max(path.stat().st_mtime for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file())
     if not any(wheel.stat().st_mtime > youngest for wheel in WHEELS.glob("*.whl")):
         shutil.rmtree(WHEELS, ignore_errors=True)
@@ -58,20 +61,20 @@ def install(*extras: str, place: Path = VENV) -> None:
 
 
 def demo() -> None:
-    """A certified epsilon, and a private model on real data that scikit-learn ships."""
+    """Shows a certified epsilon, and trains a private model on real data that scikit-learn ships."""
     pip("install", ".[train]")
     demonstrate(BIN / "python")
 
 
 def demonstrate(python: Path, **environment: str) -> None:
-    """The demo with an interpreter that has all it needs."""
+    """Runs the demo with an interpreter that has all libraries that the demo needs."""
     run(python, "-m", "tightdp.cli", "epsilon", "--noise-multiplier", "1.1", "--sampling-probability", "0.00427",
         "--steps", "14000", "--delta", "1e-5", **environment)  # fmt: skip
     run(python, "examples/digits.py", **environment)
 
 
 def pytest(place: Path, *options: str) -> None:
-    """The tests on all cores, the same each time."""
+    """Runs the tests on all cores. Every run makes the same random draws."""
     parallel = "-n", "auto", "--dist", "loadgroup"
     run(place / FOLDER / "python", "-m", "pytest", "-q", *parallel, *options, PYTHONHASHSEED="0")
 
@@ -83,15 +86,15 @@ def test() -> None:
 
 
 def peers() -> None:
-    """Runs the tests that `test` leaves out: slow ones, and those that need PyTorch, other accountants or readers of
-    tables, or test more with them."""
+    """Runs the tests that `test` leaves out, because they are slow or need PyTorch, other accountants or readers of
+    tables."""
     place = ROOT / ".venv-peers"
     install("test", "peers", place=place)
     pytest(place, *([f"--skipped-in={SKIPPED}"] if SKIPPED.exists() else []))
 
 
 def promised() -> list[str]:
-    """The oldest and the newest Python of pyproject.toml that are found here: on the path, or among pyenv's."""
+    """Returns the oldest and the newest Python of pyproject.toml that are found on the path or among pyenv's."""
     project, found = (ROOT / "pyproject.toml").read_text(), []
     for version in re.findall(r"Python :: (3\.\d+)", project):
         kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/{FOLDER}/python*[0-9]"))
@@ -108,9 +111,7 @@ def promised() -> list[str]:
 
 
 def pythons() -> None:
-    """Everything imported, the demo and a few tests, with the oldest and the newest promised Python that are here."""
-    # The library's objects serve every Python: `test` has made them, and only the bindings are compiled anew.
-    objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
+    """Imports everything, runs the demo and a few tests, with the oldest and the newest promised Python found here."""
     for interpreter in promised():
         with tempfile.TemporaryDirectory() as folder:
             run(interpreter, "-m", "venv", f"{folder}/venv")
@@ -118,18 +119,20 @@ def pythons() -> None:
             needed = "cmake", "ninja", "pybind11>=2.13", "scikit-learn>=1.6", "pytest>=8", "hypothesis>=6.100"
             pip("install", *needed, place=place)
             python = place / FOLDER / "python"
-            bind(python, objects, package / "tightdp")
+            bind(python, package / "tightdp", "_core")
             run(python, "tools/import_all.py", PYTHONPATH=str(package))
             demonstrate(python, PYTHONPATH=str(package))
             run(python, "-m", "pytest", "-q", *QUICK, *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
 
 
-def bind(python: Path, objects: Path, package: Path) -> None:
-    """Makes the package for an interpreter, from the library's objects in a folder of CMake's and new bindings.
+def bind(python: Path, package: Path, *modules: str, **defined: str) -> None:
+    """Makes the package for an interpreter, from the library's object files that ``test`` has made and new bindings.
 
-    The objects are used again only by the CMake and the Ninja that made them: others write other commands and another
-    log. Where these are gone, those of the interpreter's environment compile everything anew.
+    Only the CMake and the Ninja that made the object files use them again, because other versions write other commands
+    and another log. If that CMake or that Ninja is gone, the programs of the interpreter's environment compile
+    everything again. ``modules`` are the names of the compiled modules, and ``defined`` are variables of CMake.
     """
+    objects = next((ROOT / "build").glob("cp*-*"), ROOT / "build" / "pythons")
     asked = (
         "import pybind11, sys, sysconfig as s; print(pybind11.get_cmake_dir(), sys.base_prefix, s.get_path('include'))"
     )
@@ -139,36 +142,36 @@ def bind(python: Path, objects: Path, package: Path) -> None:
         "Python_EXECUTABLE": python,
     }
     given |= dict(zip(("pybind11_DIR", "Python_ROOT_DIR", "Python_INCLUDE_DIR"), found, strict=True))
-    given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF"}
+    given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF", **defined}
     cache = objects / "CMakeCache.txt"
     kept = dict(re.findall(r"^(CMAKE_\w+):\w+=(.+)$", cache.read_text(), re.M)) if cache.exists() else {}
     cmake, ninja = Path(kept.get("CMAKE_COMMAND", "")), Path(kept.get("CMAKE_MAKE_PROGRAM", ""))
     if not (cmake.is_file() and ninja.is_file()):
         cmake, ninja = python.with_name("cmake"), python.with_name("ninja")
     given["CMAKE_MAKE_PROGRAM"] = ninja
-    for built in objects.glob("_core*"):
+    for built in (found for name in modules for found in objects.rglob(f"{name}.*.so")):
         built.unlink()
     run(cmake, "-S", ".", "-B", objects, "-G", "Ninja", *(f"-D{name}={value}" for name, value in given.items()))
-    run(cmake, "--build", objects, "--target", "_core")
+    run(cmake, "--build", objects, "--target", *modules)
     shutil.copytree(ROOT / "python" / "tightdp", package, ignore=shutil.ignore_patterns("*.so"))
-    for built in objects.glob("_core*"):
+    for built in (found for name in modules for found in objects.rglob(f"{name}.*.so")):
         shutil.copy(built, package)
 
 
 def hunt(*options: str) -> None:
-    """Tests that draw anew until the time is up: hunt [--minutes 30] [--seed N]."""
+    """Runs tests that draw new random values, until the time is up: hunt [--minutes 30] [--seed N]."""
     install("test")
     run(BIN / "python", "tools/hunt.py", *options)
 
 
 def pinned(*programs: str) -> list[str]:
-    """Requirements of these programs in the versions that the hooks name, their one home."""
+    """Returns the requirements of these programs, in the versions that the hooks of pre-commit name."""
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     return [re.search(rf"\b{program}==[\w.]+", hooks)[0] for program in programs]
 
 
 def lint() -> None:
-    """Style, types, names, and which module may import which; by the hooks' versions, which need Python 3.11."""
+    """Checks style, types, names and imports, by the programs' versions of the hooks, which need Python 3.11."""
     pip("install", *pinned("ruff", "mypy", "import-linter", "numpy"))
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
@@ -178,7 +181,7 @@ def lint() -> None:
 
 
 def tidy() -> None:
-    """clang-tidy over the C++ sources of the host (minutes)."""
+    """Runs clang-tidy over the C++ sources of the host, which takes minutes."""
     pip("install", "clang-tidy", "cmake", "ninja")
     run(BIN / "cmake", "--preset", "release", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={BIN / 'ninja'}")
     run(BIN / "python", BIN / "run-clang-tidy.py", "-quiet", "-p", "build/release",
@@ -186,7 +189,8 @@ def tidy() -> None:
 
 
 KATEX = "0.19.1"
-"""Version of KaTeX, which typesets the formulas of the site; from the registry of npm, and shipped with the site."""
+"""Version of KaTeX, which typesets the formulas of the site. It is fetched from the registry of npm, and shipped with
+the site."""
 
 
 def fetch_katex() -> None:
@@ -212,7 +216,7 @@ def fetch_katex() -> None:
 
 
 def docs() -> None:
-    """Builds the site into build/docs; a warning is an error."""
+    """Builds the site into build/docs. A warning counts as an error."""
     pip("install", ".[docs]")
     fetch_katex()
     run(BIN / "python", "-m", "sphinx", "-q", "-E", "--fail-on-warning", "--keep-going", "docs", "build/docs")
@@ -223,15 +227,16 @@ def docs() -> None:
 
 
 def cuda() -> None:
-    """Compiles the CUDA module for every architecture and imports it; needs nvcc, and no device."""
+    """Compiles the CUDA module for every architecture and imports it. This needs nvcc, and no device."""
+    install("test")
+    pip("install", "cmake", "ninja", "pybind11>=2.13")
     with tempfile.TemporaryDirectory() as folder:
-        place, wheels = Path(folder) / "venv", Path(folder) / "wheels"
-        defined = [f"-Ccmake.define.{name}=ON" for name in ("TIGHTDP_CUDA", "TIGHTDP_BUILD_TESTS")]
-        pip("wheel", ".", "--no-deps", "--wheel-dir", wheels, *defined, place=place)
-        pip("install", *wheels.glob("*.whl"), "pytest>=8", "hypothesis", place=place)
-        python = place / FOLDER / "python"
-        run(python, "-c", "import tightdp._cuda")
-        run(python, "-m", "pytest", "-q", "tests/release/test_device_module.py")
+        package = Path(folder) / "tightdp"
+        bind(BIN / "python", package, "_cuda", TIGHTDP_CUDA="ON")
+        for built in VENV.rglob("tightdp/_*.so"):
+            shutil.copy(built, package)
+        run(BIN / "python", "-c", "import tightdp._cuda", PYTHONPATH=folder)
+        run(BIN / "python", "-m", "pytest", "-q", "tests/release/test_device_module.py", PYTHONPATH=folder)
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
-"""Accountants side by side: time, and how far each answer is from the exact value.
+"""Compares accountants: the time that each takes, and the distance of its answer from the exact value.
 
     python bench/accountants.py [--rounds 5] [--only NAME,...]
 
-One process; all contenders take turns of ten milliseconds or one call. Our engines answer for both directions, add and
-remove; the peers compose one or both, as they do for their users. Every bound is checked against the exact value: ours
-must hold it, and a peer's that does not is marked. Writes bench/results/accountants.csv and accountants.png (relative
-width against time).
+All contenders run in one process, and take turns of ten milliseconds or of one call. The engines of tightdp answer for
+both directions, add and remove. The peers compose one direction or both, as they do for their users. Every bound is
+checked against the exact value. Each bound of tightdp must contain this value, and a bound of a peer that does not is
+marked. Writes bench/results/accountants.csv, and a plot of relative width against time to accountants.png.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tightdp import _core
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# (sigma, q, T, delta) of the table that the library's speed is judged by. q = 1 is a plain Gaussian.
+# Settings by which the library's speed is judged: noise multiplier, sampling probability, steps and delta. A setting
+# with sampling probability 1 is a plain Gaussian.
 SETTINGS = [
     (1.0, 0.01, 1000, 1e-5),
     (0.8, 0.004, 4000, 1e-5),
@@ -47,12 +48,12 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        slack = 1e-12 * self.case.exact  # the digits that the exact values were written with
+        slack = 1e-12 * self.case.exact  # allows for the rounding of the exact value
         return self.answer.lower <= self.case.exact + slack and self.case.exact - slack <= self.answer.upper
 
     @property
     def width(self) -> float:
-        """Relative width of the bound; of one without a lower end, its distance from the exact value."""
+        """Relative width of the bound. For a bound without a lower end, its distance from the exact value."""
         lower = self.answer.lower if math.isfinite(self.answer.lower) else self.case.exact
         return (self.answer.upper - lower) / self.case.exact
 
@@ -63,7 +64,7 @@ class Row(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The settings with their exact epsilon: the larger direction in tests/vectors/accounting.json."""
+    """Returns the settings with their exact epsilon, the larger of both directions in tests/vectors/accounting.json."""
     vectors = json.loads((ROOT / "tests" / "vectors" / "accounting.json").read_text())["epsilon_of_delta"]
     found = []
     for sigma, q, steps, delta in SETTINGS:
@@ -79,7 +80,7 @@ def cases() -> list[Case]:
 
 
 def plain_gaussian(sigma: float, steps: int, delta: float) -> float:
-    """epsilon(delta) of the Gaussian with mu^2 = steps/sigma^2, in 40 digits."""
+    """Returns epsilon(delta) of a Gaussian mechanism with mu^2 = steps/sigma^2 (mu-GDP), computed in 40 digits."""
     import mpmath as mp
 
     with mp.workdps(40):
@@ -88,7 +89,7 @@ def plain_gaussian(sigma: float, steps: int, delta: float) -> float:
         def excess(eps: mp.mpf) -> mp.mpf:
             return mp.ncdf(mu / 2 - eps / mu) - mp.exp(eps) * mp.ncdf(-mu / 2 - eps / mu) - mp.mpf(delta)
 
-        bracket = (mu * mu / 2, mu * mu / 2 + 10 * mu)  # Phi(-10) is below any delta here
+        bracket = (mu * mu / 2, mu * mu / 2 + 10 * mu)  # Phi(-10) is smaller than every delta in SETTINGS
         return float(mp.findroot(excess, bracket, solver="bisect", maxsteps=200))
 
 
@@ -100,7 +101,7 @@ def entrants(only: Sequence[str], case: Case) -> list[Contender]:
         try:
             contender.call(case)
             found.append(contender)
-        except Exception as error:  # a peer that is not there or not importable is no failure of ours
+        except Exception as error:  # a peer that is missing or cannot be imported is left out
             if contender.ours:
                 raise
             print(f"without {contender.name}: {type(error).__name__}: {error}")
@@ -108,12 +109,12 @@ def entrants(only: Sequence[str], case: Case) -> list[Contender]:
 
 
 def run(rounds: int, only: Sequence[str]) -> list[Row]:
-    _core.grid_keep(0)  # every question as if it were the first
+    _core.grid_keep(0)  # no result is kept, so each call does all of its work
     settings = cases()
     field = entrants(only, settings[0])
     rows = []
     for case in settings:
-        answers = [contender.call(case) for contender in field]  # also warms up
+        answers = [contender.call(case) for contender in field]  # these calls also warm up
         seconds = interleaved([partial(contender.call, case) for contender in field], rounds)
         for contender, answer, time in zip(field, answers, seconds, strict=True):
             row = Row(case, contender, answer, time)
@@ -136,7 +137,7 @@ def report(case: Case, rows: list[Row]) -> None:
 
 
 def summary(rows: list[Row]) -> None:
-    """Medians over the cases of each contender's time and width over those of each engine of ours."""
+    """Prints the ratios of each contender's time and width to those of each tightdp engine, as medians over cases."""
     for engine in dict.fromkeys(r.contender.name for r in rows if r.contender.ours):
         ours = {r.case: r for r in rows if r.contender.name == engine}
         print(f"\nmedian over the cases, relative to {engine}: time (least, largest), width")
@@ -177,7 +178,7 @@ def save(rows: list[Row]) -> None:
 
 def main() -> None:
     given = options(__doc__, rounds=5, only="")
-    warnings.simplefilter("ignore")  # the peers'
+    warnings.simplefilter("ignore")  # hides warnings of the peers
     rows = run(given.rounds, given.only.split(","))
     summary(rows)
     save(rows)

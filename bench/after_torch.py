@@ -1,22 +1,25 @@
-"""Clip, sum and add noise right after an operation of PyTorch, as a step of training does: tightdp beside Opacus.
+"""Times clipping, summing and noise right after an operation of PyTorch, as in training: tightdp and Opacus.
 
     python bench/after_torch.py [--rounds 101] [--shapes 0 1 2 3]
-    TIGHTDP_OPENMP=0 python bench/after_torch.py       # in threads of our own, for comparison
+    TIGHTDP_OPENMP=0 python bench/after_torch.py       # tightdp in threads of its own, for comparison
 
-No rests, no hot loops, default threads: before each timed call PyTorch multiplies matrices for a millisecond. The
-contenders take turns, in the opposite order every second round; ratios are medians over rounds of neighbouring times.
-Answers are compared first. Writes bench/results/after_torch.json.
+There are no rests and no hot loops, and the numbers of threads are the defaults. Before each timed call PyTorch
+multiplies matrices for a millisecond. The contenders take turns, in the opposite order every second round. Ratios are
+medians over rounds, of times in the same round. Answers are compared before anything is timed. Writes
+bench/results/after_torch.json.
 
-Two contenders only read the gradients, once and twice in a row, in PyTorch's threads, which are ours as well
-(``TIGHTDP_OPENMP=0``: not). Nothing that needs each entry can be faster than one read of them. A row that is longer
-than the second-level cache of a thread has to be read twice, since no entry can be added before the norm of its whole
-row is known (docs/theory/clipping.md, section 4). So "reads" is how near to the speed of memory we are: ours over one
-read, or over two for such rows.
+Two contenders only read the gradients, once and twice in a row, in PyTorch's threads. tightdp uses the same threads,
+except with ``TIGHTDP_OPENMP=0``. A computation that needs each entry cannot be faster than one read of all entries. A
+row that is longer than the second-level cache of a thread has to be read twice. The reason is that no entry can be
+added before the norm of its whole row is known (docs/theory/clipping.md, section 4). The column "reads" shows how near
+tightdp comes to the speed of memory. It is the time of tightdp divided by that of one read, or of two reads for such
+long rows.
 
-A cache that threads share could serve the second read of 64 x 2,002,000. On two cores of an EPYC with 32 MiB of it, one
-row (8 MB) read again at once took .34 of the first time, two rows .45, four .66, and eight 1.4. But each block of rows
-reads and writes the sums, 8 bytes a column, which is the traffic of four rows: a block of four or fewer saves nothing,
-and of eight the second read comes from memory. So two reads are the floor there; ours took 1.07 of them.
+A cache that threads share could serve the second read of the shape 64 x 2,002,000. On two cores of an EPYC with a
+shared cache of 32 MiB, reading one row (8 MB) again at once took .34 of the first time. For two rows this ratio was
+.45, for four rows .66, and for eight rows 1.4. But each block of rows reads and writes the sums, 8 bytes a column, and
+this traffic is that of four rows. So a block of four rows or fewer saves nothing, and for a block of eight rows the
+second read comes from memory. For this shape no method is faster than two reads, and tightdp took 1.07 of their time.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from shared import RESULTS, options
 
 import tightdp as dp
 
-SIZE = 400  # of the matrices: their product takes about a millisecond
+SIZE = 400  # rows and columns of the matrices, whose product takes about a millisecond
 
 
 def timed_after(operation: Callable[[], object], call: Callable[[], object]) -> float:
@@ -44,7 +47,11 @@ def timed_after(operation: Callable[[], object], call: Callable[[], object]) -> 
 
 
 def run(case: Case, rounds: int) -> dict[str, float]:
-    """Median milliseconds of each, quartiles of Opacus' time over ours, and ours over the reads that must be."""
+    """Returns the median milliseconds of each contender, and ratios of times.
+
+    "ratio" and the quartiles are of Opacus' time over that of tightdp. "reads" is the time of tightdp over that of the
+    reads that no method can do without.
+    """
     opacus, secure = Opacus(case), dp.SecureRandom()
     assert_answers(case, opacus, np.random.default_rng(0))
     a, b = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)

@@ -1,9 +1,10 @@
-"""Random allocation beside PLD_accounting (Feldman and Shenfeld): width of the interval, and time.
+"""Compares random allocation with PLD_accounting (Feldman and Shenfeld): the width of the interval, and the time.
 
     python bench/allocation.py [--rounds 3] [--all]
 
-Both bound the same epsilon from both sides, so the intervals must meet; that is asserted. Laws that are kept between
-calls are dropped before each. ``--all`` adds settings that take the peer minutes.
+Both libraries bound the same epsilon from both sides, so the two intervals must have a point in common, which is
+asserted. Privacy loss distributions that are kept between calls are dropped before each call. ``--all`` adds settings
+for which PLD_accounting takes minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tightdp as dp
 from tightdp.accounting.engines.allocation import allocation_atoms
 from tightdp.accounting.engines.allocation import sums as allocation_sums
 
-# (noise multiplier, steps, selected, delta)
+# Settings: noise multiplier, number of steps, number of steps in which a record takes part, and delta.
 QUICK = [(1.0, 10, 1, 1e-5), (0.5, 100, 1, 1e-5), (0.8, 50, 1, 1e-6)]
 SLOW = [(1.0, 1000, 1, 1e-9), (1.0, 1000, 1, 1e-5), (2.0, 1000, 1, 1e-6)]
 

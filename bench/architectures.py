@@ -1,10 +1,11 @@
-"""How far one record moves the sums before noise, by ``run.audit()`` on public architectures, untrained and tiny.
+"""Measures by ``run.audit()`` how far one record moves the sums before noise, on small untrained public architectures.
 
     python bench/architectures.py [--records 8] [--tried 2] [--names bert gpt2]
 
-Text classifiers of ``transformers``, with masks of padding, and layers of PyTorch in small networks. For each: how its
-gradients were computed, the largest distance in norm bounds, which must be at most 1 (and 2^-20 for last bits), or why
-it was refused. The bound is so small that every record is clipped. Writes bench/results/architectures.json.
+The architectures are text classifiers of ``transformers``, with masks of padding, and layers of PyTorch in small
+networks. The output for each architecture is the way in which its gradients were computed and the largest distance, or
+the reason why it was refused. A distance is in units of the norm bound and must be at most 1, plus 2^-20 for the last
+bits. The norm bound is so small that every record is clipped. Writes bench/results/architectures.json.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SMALL = {
     "cls_token_id": 3, "sep_token_id": 2, "num_labels": 3, "num_local_experts": 2, "num_experts": 2,
     "sliding_window": 16, "moe_intermediate_size": 16,
 }  # fmt: skip
-"""Settings of configurations, of which each has some."""
+"""Settings of small models. Each configuration takes the settings that it has."""
 WITHOUT = {"falcon": "head_dim"}
 OWN: dict[str, Any] = {
     "MLP": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Linear(16, 3)),
@@ -56,7 +57,7 @@ OWN: dict[str, Any] = {
 
 
 def built(name: str) -> Any:
-    """A classifier of texts of so named a family, small."""
+    """Returns a small text classifier of the family with this name."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
@@ -70,7 +71,7 @@ def built(name: str) -> Any:
 
 
 def audited(model: Any, records: Any, loss: Any, given: Any) -> dict[str, Any]:
-    """What the audit of one found, or why there is none."""
+    """Returns the findings of the audit of a model, or the reason why the model was refused."""
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
     settings = {"batch_size": 4, "epochs": 1, "max_norm": 1e-3, "noise_multiplier": 1.0, "delta": 1e-5}
     try:

@@ -1,11 +1,12 @@
-"""Longer audits of every algorithm: what it provably leaks beside what it is charged.
+"""Longer audits of every algorithm, which compare the leak that is proved with the charge.
 
     python bench/audit.py [--trials 40000] [--only DPSGD NoisyGD]
 
-The cases are those of tests/audit. Each algorithm is run ``--trials`` times with a canary and as often without, the
-attacker sees every release, and what tells the two apart is turned into lower limits that hold with ``--confidence``:
-mu (of Gaussian differential privacy) and epsilon at delta = 0.01. Exits with 1 where a lower limit lies above the
-certified upper bound, or the claimed curve is excluded anywhere: a proven bug.
+The cases are those of tests/audit. Each algorithm is run ``--trials`` times with a canary and as often without it. The
+attacker sees every release, and gives each run a score. The scores give lower limits on mu (of Gaussian differential
+privacy) and on epsilon at delta = 0.01, which hold with probability ``--confidence``. Exits with 1 if a lower limit is
+above the certified upper bound, or if the scores exclude the claimed trade-off curve at some point. Either of these
+proves a bug.
 """
 
 from __future__ import annotations

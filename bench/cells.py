@@ -1,7 +1,7 @@
-"""Long benchmarks in pieces: each cell of a table is kept in a JSON file as soon as it is known, and not run again.
+"""Runs long benchmarks in pieces. Each cell of a table is kept in a JSON file once it is known, and not run again.
 
-A task is a dictionary of plain values that says all that its result depends on, the settings of the algorithm among
-them; a cell is the task with its result.
+A task is a dictionary of plain values. It has everything on which its result depends, such as the settings of the
+algorithm. A cell is a task together with its result.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread a fit: several run at once
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a fit uses one thread, because several fits run at once
 import numpy as np
 
 Cell = dict[str, Any]
 
 
 def run(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, jobs: int = 1) -> list[Cell]:
-    """The cells of all tasks in their order; those that ``file`` does not hold are evaluated and added to it."""
+    """Returns the cells of all tasks, in the order of the tasks.
+
+    Tasks whose cells are not in ``file`` are evaluated, and their cells are added to ``file``.
+    """
     wanted = list(tasks)
     kept: dict[str, Cell] = json.loads(file.read_text()) if file.exists() else {}
     todo = [task for task in wanted if _key(task) not in kept]
@@ -40,15 +43,19 @@ def run(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, job
 
 
 def kept(file: Path) -> dict[str, Cell]:
-    """Finished cells by what they depend on: ``file`` has one a line."""
+    """Returns the finished cells in ``file``, by their tasks. Each line of ``file`` has a cell."""
     lines = file.read_text().splitlines() if file.exists() else []
     found = [json.loads(line) for line in lines]
     return {_key(cell["task"]): cell["task"] | cell["result"] for cell in found}
 
 
 def until(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, minutes: float) -> dict[str, Cell]:
-    """The finished cells of these tasks. What ``file`` lacks is evaluated and appended to it, one line a cell, by this
-    process; none is begun after so many minutes. Several processes may share a file: each looks before it begins."""
+    """Returns the finished cells of these tasks, by their tasks.
+
+    This process evaluates the tasks whose cells are not in ``file``, and appends a line to ``file`` for each. It begins
+    no task after ``minutes``. Several processes may share a file, because each looks into the file before it begins a
+    task.
+    """
     wanted, start = list(tasks), time.monotonic()
     file.parent.mkdir(parents=True, exist_ok=True)
     for task in wanted:
@@ -72,10 +79,10 @@ def mean(scores: list[float]) -> float:
 
 
 def error(scores: list[float]) -> float:
-    """The standard error of the mean; NaN of a single score."""
+    """Returns the standard error of the mean, or NaN for a single score."""
     return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
 
 
 def spread(scores: list[float], form: str = ".2f") -> str:
-    """Mean +- standard error."""
+    """Returns the text of the mean +- the standard error."""
     return f"{mean(scores):{form}} +- {error(scores):{form}}"

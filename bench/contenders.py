@@ -1,7 +1,7 @@
-"""Who takes part in bench/accountants.py: what each is called, and how it answers a case.
+"""The contenders of bench/accountants.py: their names, and the functions by which they answer a case.
 
-To add one, write a function that imports its library and answers a case, and name it in ``CONTENDERS``. A contender
-whose library is missing or does not import is left out, with the reason.
+To add a contender, write a function that imports its library and answers a case, and list the function in
+``CONTENDERS``. A contender whose library is missing or cannot be imported is left out, and the reason is printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tightdp as dp
 
 @dataclass(frozen=True)
 class Case:
-    """T-fold Poisson-subsampled Gaussian; ``exact`` is epsilon(delta), the larger of its two directions."""
+    """A composition of Poisson-sampled Gaussians. ``exact`` is epsilon(delta) in the direction where it is larger."""
 
     noise_multiplier: float
     sampling_probability: float
@@ -31,7 +31,7 @@ class Case:
 
 
 class Answer(NamedTuple):
-    """Bounds on epsilon; ``lower`` is -inf where a library gives none."""
+    """Bounds on epsilon. ``lower`` is -inf if a library gives no lower bound."""
 
     lower: float
     upper: float
@@ -47,7 +47,7 @@ class Contender:
     call: Call
     ours: bool = False
     equal: bool = False
-    """Whether it was asked for the same eps_error, so that its time may be compared."""
+    """Whether the contender got the eps_error ``EPS_ERROR``, so that its time can be compared with others' times."""
 
 
 def _tightdp(case: Case, engine: str) -> Answer:
@@ -140,5 +140,5 @@ CONTENDERS = [
     Contender("autodp RDP", _autodp),
     Contender("dp-accelerator RDP", _dp_accelerator),
 ]
-"""Not here: opake (does not import on Python 3.11), riskcal and jax-privacy (they ask dp-accounting), opendp (it has no
-sampled Gaussian), PLD_accounting (random allocation only)."""
+"""All contenders. Some libraries are left out: opake cannot be imported on Python 3.11, riskcal and jax-privacy call
+dp-accounting, opendp has no sampled Gaussian, and PLD_accounting has random allocation only."""

@@ -2,8 +2,9 @@
 
     python bench/data.py mnist adult        # or: --list
 
-Files are kept in the first folder of TIGHTDP_DATA (folders separated by ":" as in PATH; ~/.cache/tightdp by default);
-all its folders are searched first, so prepared files may lie anywhere. Every file is held to its SHA-256.
+TIGHTDP_DATA lists folders, separated by ":" as in PATH, and is ~/.cache/tightdp by default. Downloads are kept in the
+first of these folders. All of the folders are searched before anything is downloaded, so a prepared file may be in any
+of them. The SHA-256 of every file is checked.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from pathlib import Path
 
 
 class Missing(Exception):
-    """A data set is neither here nor to be had; the message says what to do."""
+    """The error for a data set that is missing and cannot be downloaded. Its message says what to do."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: the names of its files, each with its place in the archive, and how to fetch that archive into a
-    folder (None: the files must be brought)."""
+    """A data set: the names of its files with their places in an archive, and a function that fetches the archive.
+
+    The function is None if the user has to provide the files.
+    """
 
     files: Mapping[str, str]
     fetch: Callable[[Path], Path] | None = None
@@ -37,13 +40,13 @@ class Source:
 
 
 def folders() -> list[Path]:
-    """Where files are searched; the first one is where downloads are kept."""
+    """Returns the folders that are searched for files. Downloads are kept in the first folder."""
     listed = [Path(p).expanduser() for p in os.environ.get("TIGHTDP_DATA", "").split(os.pathsep) if p]
     return listed or [Path.home() / ".cache" / "tightdp"]
 
 
 def path(name: str) -> Path | None:
-    """The verified file ``name`` if it is in one of the folders."""
+    """Returns the path of the file ``name``, which is verified, or None if no folder has it."""
     for folder in folders():
         if (folder / name).is_file():
             _verify(folder / name, name)
@@ -52,12 +55,12 @@ def path(name: str) -> Path | None:
 
 
 def have(dataset: str) -> bool:
-    """Whether all files of a data set are here."""
+    """Returns whether the folders have all files of a data set."""
     return all(path(name) is not None for name in SOURCES[dataset].files)
 
 
 def get(dataset: str) -> dict[str, Path]:
-    """The files of a data set by name, downloaded if need be. Raises ``Missing`` with what to do."""
+    """Returns the files of a data set by name, downloaded if needed. Raises ``Missing`` if a download is impossible."""
     if dataset not in SOURCES:
         raise Missing(f"no data set is called {dataset!r}; there are {', '.join(SOURCES)}")
     source = SOURCES[dataset]
@@ -70,7 +73,7 @@ def get(dataset: str) -> dict[str, Path]:
 
 
 def _keep(archive: Path, files: Mapping[str, str]) -> None:
-    """Copies the files out of an archive or folder; only a file that verifies gets its name."""
+    """Copies the files out of an archive or folder. A file gets its name only after it was verified."""
     folder = folders()[0]
     folder.mkdir(parents=True, exist_ok=True)
     for name, inside in files.items():
@@ -97,7 +100,7 @@ def _read(archive: Path, inside: str) -> bytes:
 
 
 def _verify(file: Path, name: str) -> None:
-    """Holds a file to the digest that data.sha256 lists for ``name``."""
+    """Raises an error unless a file has the digest that data.sha256 lists for ``name``."""
     lines = (Path(__file__).with_suffix(".sha256")).read_text().splitlines()
     expected = {line.split()[1]: line.split()[0] for line in lines}[name]
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,7 +1,8 @@
-"""The benchmarks' data as arrays: features in float32, labels as integers.
+"""Reads the benchmarks' data as arrays, with features in float32 and labels as integers.
 
-Tables follow the papers: categories one-hot, numbers min-max scaled to [0, 1]. The ranges and categories are taken from
-the data and treated as public, as the papers do; a release would take them from the survey's documentation.
+Tables are encoded as in the papers: categories are one-hot, and numbers are scaled from their range to [0, 1]. The
+ranges and categories are taken from the data and treated as public, as the papers do. A release would take them from
+the survey's documentation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ADULT_NUMBERS = ("age", "fnlwgt", "educational-num", "capital-gain", "capital-lo
 
 
 def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """train X (60000, 784) in [0, 1], train y, test X, test y of "mnist" or "fashion-mnist"."""
+    """Returns X (60000, 784) in [0, 1] and y for training, and X and y for testing, of "mnist" or "fashion-mnist"."""
     files = data.get(name)
     prefix, suffix = ("mnist", "") if name == "mnist" else ("fashion", ".gz")
     out = []
@@ -32,8 +33,11 @@ def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def cifar10(archive: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """train X (50000, 3072) in [0, 1], train y, test X, test y of the binary version of CIFAR-10, which its authors
-    offer as cifar-10-binary.tar.gz: a byte for the label and three planes of 32 x 32, record after record."""
+    """Returns X (50000, 3072) in [0, 1] and y for training, and X and y for testing, of CIFAR-10.
+
+    ``archive`` is cifar-10-binary.tar.gz, the binary version by the data's authors. Each record of it has a byte for
+    the label and three planes of 32 x 32 bytes.
+    """
     if not archive.is_file():
         raise data.Missing(f"cifar-10: put cifar-10-binary.tar.gz, of its authors' page, at {archive}")
     out = []
@@ -50,9 +54,12 @@ def cifar10(archive: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 
 
 def reviews(buckets: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """train words (4000, length), train sentiment in {0, 1}, test words (1000, length), test sentiment of 5,000 reviews
-    of IMDb, in the order of the file. A word is its CRC-32 modulo ``buckets``, plus 1, so that there is no vocabulary
-    to learn; words beyond ``length`` are left out, and 0 stands after the last."""
+    """Returns words (4000, length) and sentiments in {0, 1} for training, and the same of 1,000 reviews for testing.
+
+    The data are 5,000 reviews of IMDb, in the order of the file. A word is represented by its CRC-32 modulo
+    ``buckets``, plus 1, so that no vocabulary has to be learned. Words beyond ``length`` are left out. A shorter review
+    is filled up with 0.
+    """
     try:
         import rdata
     except ImportError:
@@ -77,7 +84,11 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
 
 
 def idx(file: Path) -> np.ndarray:
-    """An array of bytes in the IDX format: magic 00 00 08 rank, sizes as big-endian 32-bit, then the bytes."""
+    """Returns an array of bytes from a file in the IDX format.
+
+    The file has the bytes 00 00 08 and the number of axes, then the lengths of the axes as big-endian 32-bit integers,
+    then the entries.
+    """
     raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     if raw[:3] != b"\x00\x00\x08":
         raise data.Missing(f"{file} is not an IDX file of bytes")
@@ -87,8 +98,11 @@ def idx(file: Path) -> np.ndarray:
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d) in [0, 1] and y in {0, 1} of "adult" (d = 108), "bank" (32), "ipums-br" (52), "kddcup99" (118) or
-    "kddcup99-50k", 50,000 records of it at random."""
+    """Returns X (n, d) in [0, 1] and y in {0, 1} of a table.
+
+    The tables are "adult" (d = 108), "bank" (32), "ipums-br" (52), "kddcup99" (118) and "kddcup99-50k". The last has
+    50,000 random records of "kddcup99".
+    """
     if name == "kddcup99-50k":
         X, y = table("kddcup99")
         rows = np.random.default_rng(0).permutation(len(y))[:50_000]
@@ -97,14 +111,14 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
         return _mixed(adult_columns(), "income", lambda v: v.rstrip(".") == ">50K", ADULT_NUMBERS)
     if name == "kddcup99":
         columns = _columns(data.get(name)["kddcup99-10percent.csv.gz"], header=False)
-        texts = {"1", "2", "3"}  # protocol, service, flag
+        texts = {"1", "2", "3"}  # the columns protocol, service and flag
         return _mixed(columns, "41", lambda v: v != "normal.", set(columns) - texts)
     X, y = raw(name)
     return _scaled(X).astype(np.float32), y
 
 
 def raw(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d) as it is written and y in {0, 1} of "bank" or "ipums-br"."""
+    """Returns X (n, d), as it is in the file, and y in {0, 1} of "bank" or "ipums-br"."""
     with gzip.open(next(iter(data.get(name).values())), "rt") as text:
         rows = np.loadtxt(text)
     return rows[:, :-1], (rows[:, -1] > 0).astype(np.int64)
@@ -113,7 +127,7 @@ def raw(name: str) -> tuple[np.ndarray, np.ndarray]:
 def _mixed(
     columns: dict[str, list[str]], label: str, positive: Callable[[str], bool], numbers: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Named columns scaled, all others one-hot."""
+    """Returns the columns as features: the named columns scaled to [0, 1], and all others one-hot."""
     labels = np.array([positive(v) for v in columns.pop(label)]).astype(np.int64)
     columns.pop("split", None)
     blocks = []
@@ -127,7 +141,7 @@ def _mixed(
 
 
 def _columns(file: Path, header: bool = True) -> dict[str, list[str]]:
-    """A gzipped CSV file, column by column, under the header's names or "0", "1", ..."""
+    """Returns the columns of a gzipped CSV file, by the names in the header, or without header by "0", "1", ..."""
     with gzip.open(file, "rt", newline="") as text:
         columns = [list(cells) for cells in zip(*csv.reader(text), strict=True)]
     names = [cells.pop(0) for cells in columns] if header else [str(i) for i in range(len(columns))]
@@ -135,7 +149,7 @@ def _columns(file: Path, header: bool = True) -> dict[str, list[str]]:
 
 
 def adult_columns() -> dict[str, list[str]]:
-    """The columns of Adult as text, by name."""
+    """Returns the columns of Adult as text, by name."""
     if data.have("adult-csv"):
         return _columns(data.get("adult-csv")["adult.csv.gz"])
     try:

@@ -1,12 +1,13 @@
-"""On a CUDA device, in one call: correctness on fresh inputs, then timings. Prints the device's name.
+"""Checks results on a CUDA device and then times them. Prints the device's name.
 
     python bench/device.py [--settings 1000000] [--quick] [--untested] [--products]
 
-First tests/cuda, all of it: no timings where a test fails. ``--untested`` leaves the tests out. Then clip and noise
-against a device-to-device copy of the same array, flat torch and Opacus (if installed), each timed answer checked;
-integer products against torch.mm in float32; the sweep of epsilons, in settings a second; the prv engine against the
-CPU's (with CuPy). Contenders are interleaved; figures are medians and ratios of medians. ``--products`` times the
-integer products alone. The last lines say which aims are met. Exit code 1 without a device.
+First all of tests/cuda is run, and nothing is timed if a test fails; ``--untested`` leaves the tests out. Then clipping
+and noise are timed beside a device-to-device copy of the same array, flat torch and Opacus (if installed). Each timed
+answer is checked. Then follow integer products beside torch.mm in float32 (alone with ``--products``), the sweep of
+epsilons, in settings a second, and the prv engine on the device and on the CPU (with CuPy). Contenders take turns, and
+figures are medians and ratios of medians. The last lines show the aims and the figures reached. Exits with 1 without a
+device.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import tightdp as dp
 from tightdp import cuda
 from tightdp.models import dense
 
-# Short and odd rows, rows of a multiprocessor or a few, of all of them, and too long for those.
+# Shapes with short rows, rows of odd length, rows that one or several multiprocessors hold, rows that all of them
+# together hold, and rows that are too long for all of them.
 SHAPES = [
     ("float32", 1 << 20, 100),
     ("float32", 1 << 16, 1001),
@@ -42,7 +44,7 @@ CALLS = 10
 """Products that a graph queues at once, so that the device does not wait for the host to queue a short one."""
 ROUNDS = 12
 LARGE = 256 << 20
-"""Bytes from which the aim of 85% of a copy's bandwidth is meant."""
+"""Number of bytes of the smallest arrays for which clipping aims at 85% of a copy's bandwidth."""
 
 
 def main() -> int:
@@ -79,7 +81,7 @@ def main() -> int:
 
 
 def medians(torch, contenders, rounds):
-    """Milliseconds a call, contenders taking turns."""
+    """Returns the median milliseconds a call of each contender. The contenders take turns."""
     taken = {name: [] for name in contenders}
     for i in range(rounds + 2):
         for name, call in contenders.items():
@@ -88,7 +90,7 @@ def medians(torch, contenders, rounds):
             call()
             end.record()
             end.synchronize()
-            if i >= 2:  # the first rounds warm up
+            if i >= 2:  # the first two rounds warm up
                 taken[name].append(start.elapsed_time(end))
     return {name: statistics.median(times) for name, times in taken.items()}
 
@@ -110,7 +112,7 @@ def clipping(torch, dtype, rows, columns, rounds):
     }
     if importlib.util.find_spec("opacus") and dtype == "float32":
         contenders["Opacus"] = opacus_step(torch, grads)
-    # What is timed is right: the sum and the norms, to the accuracy of the rows' products.
+    # Checks that the timed sum and norms are right, up to the rounding of products.
     out = torch.full((columns,), torch.nan, device="cuda")
     total, norms = dp.clipped_sum(grads, 1.0, out=out)
     factors = (1.0 / norms.clamp(min=1e-300)).clamp(max=1.0)
@@ -123,7 +125,7 @@ def clipping(torch, dtype, rows, columns, rounds):
     assert columns < 1000 or abs(noise.std() - 1) < 6 / (2 * columns) ** 0.5 + 1e-3
     times = medians(torch, contenders, rounds)
     size = grads.numel() * grads.element_size()
-    # A copy reads and writes: clipping at the same bandwidth takes half its time.
+    # A copy reads and writes, and clipping only reads. So clipping at the same bandwidth takes half of the copy's time.
     print(f"\n{rows} x {columns} {dtype}, {size / 2**20:.0f} MiB")
     for name, ms in times.items():
         moved = 2 * size if name == "copy" else size
@@ -157,7 +159,7 @@ def products(torch, rows, outputs, columns, rounds):
             torch,
             {
                 "integers": capture(
-                    torch, lambda: dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32)
+                    torch, lambda: dense.add_integer_dense_product(w, q, sums, largest_product=2.0**32)
                 ),
                 "torch.mm": capture(torch, lambda: torch.mm(floats, entries)),
             },
@@ -167,7 +169,7 @@ def products(torch, rows, outputs, columns, rounds):
     finally:
         torch.backends.cuda.matmul.allow_tf32 = kept
     sums.zero_()
-    dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32)
+    dense.add_integer_dense_product(w, q, sums, largest_product=2.0**32)
     some = sum((w[i : i + 8192, :32].double().T @ q[i : i + 8192].double()).long() for i in range(0, rows, 8192))
     assert torch.equal(sums[:32], some)
     work, ratio = 2e-9 * rows * outputs * columns, times["integers"] / times["torch.mm"]
@@ -227,7 +229,7 @@ def sweep(n):
 
 
 def composition(rounds):
-    """The prv engine on the device and on the CPU, a call each in turn; milliseconds a call, both directions."""
+    """Prints the milliseconds a call of the prv engine on the device and on the CPU, for both directions together."""
     if importlib.util.find_spec("cupy") is None:
         print("\ncomposition: not timed, it needs CuPy")
         return

@@ -1,4 +1,4 @@
-"""Our real Fourier transform beside scipy.fft: one thread, float64, interleaved, answers compared.
+"""Compares tightdp's real Fourier transform with scipy.fft in float64, on one thread. The two take turns.
 
 python bench/fft.py [--rounds 31]
 """
@@ -15,7 +15,10 @@ from tightdp import _core
 
 
 def assert_same_convolution(x: np.ndarray) -> None:
-    """x * x by both: the spectra are ordered differently, what they make of a convolution is not."""
+    """Asserts that both libraries compute the same convolution of x with x.
+
+    Their spectra cannot be compared, because the libraries order them differently.
+    """
     ours = _core.rfft_inverse(_core.rfft_power(_core.rfft_forward(x), 2))
     theirs = scipy.fft.irfft(scipy.fft.rfft(x) ** 2, len(x))
     allowed = 8 * _core.rfft_rounding_bound(len(x)) * np.abs(x).sum() * np.linalg.norm(x)

@@ -1,12 +1,12 @@
-"""How long fits take, beside another build of the package: Adult, Bank and MNIST, every algorithm, interleaved.
+"""Times fits of every algorithm on Adult, Bank and MNIST, with this build of the package and with another build.
 
     python bench/fits.py [--other FOLDER] [--data adult bank mnist] [--rounds 3]
 
-FOLDER holds another ``tightdp`` (its ``python`` folder, extension included), for example of an earlier commit. The two
-take turns, each in a process of its own, which fits with up to five seeds in two seconds; printed are milliseconds of
-processor time and of the clock a release, the least of the rounds, and their ratios. A release, since DP-AGD makes more
-or fewer as its noise falls. Asserts what it times: accuracies on the training data agree to two points, and the numbers
-of releases to a quarter.
+FOLDER holds another ``tightdp`` (its ``python`` folder with the extension), for example of an earlier commit. The two
+builds take turns. Each has a process of its own, which fits with up to five seeds in two seconds. The output has
+milliseconds a release, of processor time and of the clock, each as the least of the rounds, and the ratios of the
+builds. Times are for a release, because the number of releases of DP-AGD depends on its noise. It is asserted that the
+accuracies of the builds on the training data agree to two points, and their numbers of releases to a quarter.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Clip, sum and add noise: tightdp beside Opacus, flat torch, NumPy and one plain read, interleaved, answers compared.
+"""Times clipping, summing and noise: tightdp beside Opacus, flat torch, NumPy and a plain read of the array.
 
     python bench/kernels.py [--rounds 21] [--threads 2] [--shapes 0 1 2 3]
 
-Opacus and tightdp get the same per-parameter arrays; the flat versions get one (batch, parameters) array of them. Calls
-come in hot loops, as in training. "clip_and_noise" is exact, as by default, "float" its idealised form; exact/float is
-the median of the ratios of neighbouring turns. Writes the table and the figure to bench/results.
+Opacus and tightdp get the same arrays, one for each parameter. The flat versions get all of them as one array of shape
+(batch, parameters). A turn repeats its call in a loop, as training does, and the contenders take turns. Answers are
+compared before anything is timed. "clip_and_noise" is exact, which is the default, and "float" is its idealised form.
+"exact/float" is the median of the ratios of neighbouring turns. Writes the table and the figure to bench/results.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from tightdp import _core
 
 MAX_NORM, NOISE_MULTIPLIER = 1.0, 1.0
 
-# Before each turn, in seconds: the threads of OpenMP and of NumPy's BLAS spin for up to a tenth of a second after their
-# last call and would take a processor from the next contender; then threads that slept want waking.
+# Seconds of rest and of warming up before each turn. The threads of OpenMP and of NumPy's BLAS spin for up to a tenth
+# of a second after their last call, and would take a processor from the next contender. Warming up wakes threads that
+# sleep.
 REST, WARM = 0.15, 0.03
-# Columns of a row that no second-level cache holds: it must be read again, since its factor needs all of it.
+# Number of columns from which on no second-level cache holds a row. The row must then be read a second time, since its
+# clip factor depends on all of its entries.
 LONG = 1_000_000
 
-# Batch and parameter shapes: logistic regression, two small networks, one large layer.
+# Batch sizes and shapes of parameters, of a logistic regression, two small networks and one large layer.
 SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
     (256, [(10, 784), (10,)]),
     (256, [(90, 784), (90,), (4, 90)]),
@@ -44,7 +47,10 @@ SHAPES: list[tuple[int, list[tuple[int, ...]]]] = [
 
 @dataclass
 class Case:
-    """One batch, as a list and flat; norms are spread around the bound, so that some examples are clipped."""
+    """One batch, as a list of arrays and as one flat array.
+
+    The norms are spread around the norm bound, so that some examples are clipped.
+    """
 
     batch: int
     shapes: list[tuple[int, ...]]
@@ -64,7 +70,7 @@ class Case:
 
 
 class Opacus:
-    """DPOptimizer's clip_and_accumulate and add_noise on parameters that have a grad_sample."""
+    """Opacus: clip_and_accumulate and add_noise of DPOptimizer, on parameters that have a grad_sample."""
 
     def __init__(self, case: Case) -> None:
         with warnings.catch_warnings():
@@ -112,7 +118,7 @@ def flat_numpy(g: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 
 def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None:
-    """Everyone's sum agrees with float64; everyone's noise has the deviation asked for."""
+    """Asserts that each contender's sum agrees with a sum in float64, and its noise has the requested deviation."""
     norms = np.linalg.norm(case.numpy.astype(np.float64), axis=1)
     exact = np.minimum(1, MAX_NORM / norms) @ case.numpy.astype(np.float64)
     opacus()
@@ -130,9 +136,9 @@ def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None
     scale = np.abs(exact).max()
     for name, total in totals.items():
         worst = np.abs(total - exact).max() / scale
-        assert worst < (1e-6 if name.startswith("tightdp") else 1e-3), (name, worst)  # the others add in float32
+        assert worst < (1e-6 if name.startswith("tightdp") else 1e-3), (name, worst)  # peers add in float32
     grid, (integers, _) = dp.exact_grid(MAX_NORM), dp.clipped_sum(case.numpy, MAX_NORM, arithmetic="exact")
-    # Each example loses less than a grid step a coordinate, and its factor at most three units of a float32.
+    # An example loses less than a grid step in each coordinate, and its clip factor at most three units of a float32.
     lost = case.batch * grid + 4 * 2.0**-24 * (np.minimum(1, MAX_NORM / norms) @ np.abs(case.numpy.astype(np.float64)))
     assert (np.abs(integers * grid - exact) <= lost).all()
     backwards, _ = dp.clipped_sum(case.numpy[::-1], MAX_NORM, arithmetic="exact")
@@ -150,7 +156,7 @@ def assert_answers(case: Case, opacus: Opacus, rng: np.random.Generator) -> None
 
 
 def run(case: Case, rounds: int) -> dict[str, float]:
-    """Median milliseconds of each."""
+    """Returns the median milliseconds of each contender."""
     rng = np.random.default_rng(0)
     opacus = Opacus(case)
     assert_answers(case, opacus, rng)
@@ -172,7 +178,10 @@ def released(case: Case, rng: dp.SecureRandom, arithmetic: Literal["exact", "flo
 
 
 def exact_over_float(case: Case, rounds: int) -> float:
-    """Median ratio of turns that follow each other, each form first in every second round."""
+    """Returns the median ratio of the times of exact and float turns that follow each other.
+
+    The order of the two turns changes from round to round.
+    """
     secure, ratios = dp.SecureRandom(), []
     for r in range(rounds):
         turns = {a: lambda a=a: released(case, secure, a) for a in ("exact", "float")}
@@ -183,7 +192,10 @@ def exact_over_float(case: Case, rounds: int) -> float:
 
 
 def again_over_first(case: Case, rounds: int) -> float:
-    """Time to read eight rows a second time, at once, over that of the first time: what a shared cache would save."""
+    """Returns the time of reading eight rows a second time, at once, divided by the time of the first reading.
+
+    The ratio shows the time that a shared cache would save.
+    """
     times: tuple[list[float], list[float]] = [], []
     for _ in range(rounds):
         for rows in case.flat.split(8):

@@ -1,8 +1,8 @@
-"""How fast noise is drawn, rounded normals beside plain ones, and 1e8 normals held to their distribution.
+"""Times the drawing of noise, rounded normals and plain normals, and tests the distribution of 1e8 normals.
 
     python bench/noise.py [--draws 1e8] [--threads 1] [--rounds 31]
 
-Speeds are of filling an array that is there already; peers draw one array each, in turns with ours.
+Speeds are those of filling an array that exists already.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def chunks(n: int, source: dp.RandomSource, dtype: type) -> Iterator[np.ndarray]
 
 
 def assert_normal(n: int, source: dp.RandomSource, dtype: type) -> None:
-    """Moments and Kolmogorov-Smirnov of n draws, each at a chance of 1e-6 of failing a sound generator.
+    """Tests the moments, the Kolmogorov-Smirnov distance and the counts in cells of n draws.
 
-    The KS distance is taken at 20,000 quantiles, where it is no larger than over all points: what this accepts might
-    still deviate inside a cell of probability 1/20,000, which moments and the count of each cell do not see either.
+    Each test fails for a sound generator with probability 1e-6. The Kolmogorov-Smirnov distance is taken at 20,000
+    quantiles, where it is at most as large as over all points. So the draws may still deviate inside a cell of
+    probability 1/20,000. Moments and the counts in cells do not see such a deviation either.
     """
     cells = 20_000
     edges = stats.norm.ppf(np.arange(1, cells) / cells)
@@ -55,12 +56,15 @@ def assert_normal(n: int, source: dp.RandomSource, dtype: type) -> None:
 
 
 def rate(fill: Callable[[], object], n: int, rounds: int = 15) -> float:
-    """Millions a second, median."""
+    """Returns the median speed in millions of values a second."""
     return n / interleaved([fill], rounds, least=0.0)[0] / 1e6
 
 
 def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
-    """Nanoseconds a draw: plain float64 normals, the same rounded, with a deviation for each."""
+    """Returns nanoseconds a draw of float64 normals, of rounded normals, and of rounded normals with many deviations.
+
+    In the third case each draw has its own deviation.
+    """
     stream = _core.chacha_stream(bytes(range(32)), 1)
     z, out, each = np.empty(n), np.zeros(n, np.int64), np.full(n, sigma)
     calls = (
@@ -69,7 +73,7 @@ def compare_rounded(sigma: float, rounds: int, n: int = 1 << 16) -> list[float]:
         lambda: _core.add_rounded_normals(stream, each, out),
     )
     seconds = interleaved(calls, rounds)
-    # What is timed is right: the draws are the plain normals' nearest integers, where those are in no doubt.
+    # Checks that each rounded draw is an integer nearest to the plain normal, up to the plain normal's rounding.
     drawn = np.zeros(n, np.int64)
     _core.add_rounded_normals(stream, sigma, drawn)
     calls[0]()

@@ -1,4 +1,4 @@
-"""What other libraries say of sampled Gaussians: for the benchmarks of loops and schedules."""
+"""Bounds of other libraries for sampled Gaussians, for stepping.py and schedules.py."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from contenders import DELTA_ERROR, EPS_ERROR
 
 Runs = Mapping[tuple[float, float], int]
-"""Steps of each noise multiplier and sampling probability."""
+"""Number of steps of each pair of a noise multiplier and a sampling probability."""
 
 
 def opacus(runs: Runs, delta: float) -> float:
-    """Opacus' PRV accountant, to EPS_ERROR."""
+    """Returns the upper bound of Opacus' PRV accountant, with the error EPS_ERROR."""
     from opacus.accountants import PRVAccountant
 
     account = PRVAccountant()
@@ -20,7 +20,7 @@ def opacus(runs: Runs, delta: float) -> float:
 
 
 class PLD:
-    """dp-accounting's privacy loss distribution, which composes as it goes, like an account."""
+    """dp-accounting's privacy loss distribution, composed step by step like an account."""
 
     def __init__(self, mesh: float) -> None:
         self._mesh, self._composed = mesh, None
@@ -37,7 +37,7 @@ class PLD:
 
 
 def pld(runs: Runs, delta: float, mesh: float) -> float:
-    """An upper bound, within a mesh width a step."""
+    """Returns an upper bound of dp-accounting. Each step may add an error of a width of the mesh."""
     account = PLD(mesh)
     for (sigma, q), count in runs.items():
         account.compose(sigma, q, count)

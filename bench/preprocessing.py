@@ -1,11 +1,11 @@
-"""What it costs in accuracy to learn bounds and categories inside the account, at (1, 1e-6).
+"""Measures the accuracy that is lost by learning bounds and categories inside the account, at (1, 1e-6).
 
     python bench/preprocessing.py [--sets adult bank ipums-br] [--seeds 5]
 
-Logistic regression with its defaults on four fifths of the records, tested on the others. "declared" has the ranges and
-categories that occur, as if a survey's documentation had told them, and spends everything on the model. "learned" has
-private quantiles and frequent categories and labels in their place, in one ``PrivatePipeline`` at the same epsilon and
-delta.
+Logistic regression with its defaults is fitted to four fifths of the records, and tested on the other fifth. "declared"
+uses the ranges and categories that occur, as if a survey's documentation stated them, and spends the whole budget on
+the model. "learned" uses private quantiles and frequent categories and labels instead, in one ``PrivatePipeline`` at
+the same epsilon and delta.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPSILON, DELTA = 1.0, 1e-6
 
 
 def table(name: str) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
-    """Raw columns, the names of those that hold numbers, and labels in {0, 1}."""
+    """Returns the raw columns, the names of the columns of numbers, and the labels in {0, 1}."""
     if name != "adult":
         X, y = data_sets.raw(name)
         return {f"c{j}": column for j, column in enumerate(X.T)}, [f"c{j}" for j in range(X.shape[1])], y

@@ -1,4 +1,4 @@
-"""How good predicted probabilities are: accuracy alone does not see a model that is sure of what it gets wrong."""
+"""Measures how good predicted probabilities are. Accuracy alone does not show that a model is sure of wrong classes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 BINS = 15
-"""Of equal width over [0, 1], as in Guo et al. (ICML 2017)."""
+"""Number of bins of confidence. The bins have equal widths over [0, 1], as in Guo et al. (ICML 2017)."""
 
 
 def quality(clf: Any, X: Any, y: Any) -> dict[str, float]:
-    """Accuracy in %, and where there are probabilities the mean log-loss and the expected calibration error in %."""
+    """Returns the accuracy in %. If the model predicts probabilities, returns two more measures.
+
+    They are the mean log-loss, and the expected calibration error in %.
+    """
     if not hasattr(clf, "predict_proba"):
         return {"scores": 100 * clf.score(X, y)}
     logs = clf.predict_log_proba(X)
@@ -25,7 +28,7 @@ def quality(clf: Any, X: Any, y: Any) -> dict[str, float]:
 
 
 def calibration_error(confidence: Any, right: Any) -> float:
-    """Mean over records of |accuracy - mean confidence| of the bin of confidence that a record is in."""
+    """Returns the mean, over the records, of |accuracy - mean confidence| in the bin of the record's confidence."""
     bins = np.minimum((np.asarray(confidence) * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, np.asarray(right, float), BINS) - np.bincount(bins, confidence, BINS)
     return float(np.abs(gaps).sum() / len(bins))

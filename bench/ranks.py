@@ -1,21 +1,23 @@
-"""A private step on one process and on two, and what that means for more.
+"""Times a private step on one process and on two, and projects the times for more processes by a cost model.
 
     python bench/ranks.py [--rounds 7] [--steps 3] [--wall]
 
-An MLP 784-256-10 (203,530 parameters), batches of 512 in physical ones of 32, exact sums. Groups of one and of two
-processes, of one thread each, take turns of so many steps. A step takes as long as its slowest process: processor time,
-for a machine that others use, or with ``--wall`` time as it passes, for two cores of one's own. The parameters of both
-groups must have the same bits at the end. Writes bench/results/ranks.json.
+The model is an MLP 784-256-10 (203,530 parameters), with batches of 512 records, physical batches of 32, and exact
+sums. A group of one process and a group of two processes, of one thread each, take turns of ``--steps`` steps. The time
+of a step is that of its slowest process. It is processor time, for a machine that others use too. With ``--wall`` it is
+the time of a clock, for a machine with two free cores. The parameters of both groups must have the same bits at the
+end. Writes bench/results/ranks.json.
 
-The cost model, of W nodes with one process each:
+The cost model gives the time T(W) of a step on W nodes with one process each, for d parameters:
 
     T(W) = compute * pieces(W) / pieces(1) + noise / W + rest + 16 d (W - 1) / W / bandwidth + 4 latency (W - 1)
 
-``pieces(W)`` is the expected number of physical batches of the node that takes the most, for a Poisson batch. ``noise``
-is what drawing it takes; ``rest`` is what each node does alike: the draw of the batch, the estimates and the optimizer.
-The all-reduce of d int64 sums sends 16 d bytes but for a W-th, in 2 (W - 1) messages (ring), and the two exchanges of
-80 bytes beside it take W - 1 messages each. Compute, noise and rest are those measured on one process. Printed are
-batches of 512 in all, and of 512 for each node.
+``pieces(W)`` is the expected number of physical batches on the node that gets most of them, for a Poisson batch.
+``compute`` is the time for the gradients, and ``noise`` the time for drawing noise. ``rest`` is the time of the work
+that every node does: drawing the batch, estimating the gradient, and the optimizer. The all-reduce of d int64 sums (in
+a ring) sends 16 d (W - 1) / W bytes in 2 (W - 1) messages. Two further exchanges of 80 bytes take W - 1 messages each.
+``compute``, ``noise`` and ``rest`` are measured on one process. The output has times for batches of 512 records on all
+nodes together, and for batches of 512 records on each node.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from tightdp.torch.gradient_sums import sum_noise
 
 RECORDS, BATCH, PIECE = 20_000, 512, 32
 BANDWIDTH, LATENCY = 1.25e9, 5e-5
-"""10 Gbit/s in bytes a second, and seconds a message: an ordinary network."""
+"""Bandwidth in bytes a second (10 Gbit/s) and latency in seconds a message, as in an ordinary network."""
 
 
 def loss(model: Any, batch: Any) -> Any:
@@ -53,7 +55,7 @@ def model_of() -> Any:
 
 
 def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool, turns: Any) -> None:
-    """Takes its turns, and writes down the seconds of each step and of the noise in it."""
+    """Runs one process: takes its turns, and writes the seconds of each step, and of the step's noise, to a file."""
     torch.set_num_threads(1)
     os.environ["TIGHTDP_THREADS"] = "1"
     distributed.init_process_group("gloo", init_method=f"file://{folder}/{size}", rank=rank, world_size=size)
@@ -82,7 +84,7 @@ def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool
         for _ in range(steps):
             noise, start = 0.0, clock()
             run.step(loss, next(batches))
-            if turn:  # the first one warms up
+            if turn:  # the first turn warms up
                 found.append({"step": clock() - start, "noise": noise})
         turns[size][1].release()
     bits = [p.detach().numpy().tobytes().hex()[:64] for p in model.parameters()]
@@ -91,19 +93,19 @@ def rank(rank: int, size: int, folder: Path, rounds: int, steps: int, wall: bool
 
 
 def pieces(size: int, batch: int = BATCH, draws: int = 2000) -> float:
-    """Of the rank that takes the most, on average over Poisson batches of many records."""
+    """Returns the mean number of physical batches on the rank that gets most of them, over random Poisson batches."""
     batches = np.random.default_rng(0).poisson(batch, draws)
     return float(np.ceil(np.ceil(batches / PIECE) / size).mean())
 
 
 def projected(size: int, batch: int, compute: float, noise: float, rest: float, parameters: int) -> float:
-    """Seconds a step, by the cost model."""
+    """Returns the seconds of a step by the cost model."""
     sent = 16 * parameters * (size - 1) / size / BANDWIDTH + 4 * LATENCY * (size - 1)
     return compute * pieces(size, batch) / pieces(1) + noise / size + rest + sent
 
 
 def replicated() -> float:
-    """Seconds of what every rank does alike: the draw of a batch, estimates, the optimizer."""
+    """Returns the seconds of the work that every rank does: drawing a batch, estimating a gradient, the optimizer."""
     from tightdp import Philox
     from tightdp.release.sampling import draw_poisson_sample
 

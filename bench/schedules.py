@@ -1,13 +1,13 @@
-"""One question about a schedule of sampled Gaussians: of very many noise multipliers, and of few steps.
+"""Times epsilon for schedules of sampled Gaussians, with very many noise multipliers or with few steps.
 
     python bench/schedules.py [--levels 100 1000 10000] [--rounds 5] [--slow 100]
 
-Contenders take turns. Of up to ``--slow`` steps dp-accounting's PLD is asked as well, once (a mesh of 1e-4, and
-coarser for long schedules: it composes one distribution a step), and of up to 100 Opacus' PRV accountant (eps_error
-0.01), which takes a tenth of a second for each noise multiplier. Each answer is asserted: ours are certified and
-narrower than 1e-6 relative, the others lie above our lower end, within the errors that they state. Printed are
-milliseconds of processor time, medians and means, of the call to ``epsilon``; composing is quoted apart; then the
-absolute width of ours.
+For schedules with up to ``--slow`` different settings, dp-accounting's PLD is called once as well. Its mesh is 1e-4,
+and coarser for long schedules, because it composes one distribution for each setting. For up to 100 different settings,
+Opacus' PRV accountant (eps_error 0.01) is called once as well. It takes a tenth of a second for each noise multiplier.
+It is asserted that the bounds of tightdp are narrower than 1e-6 (relative), and that the answers of the peers agree
+with them within the errors that the peers state. The output has milliseconds of processor time of the call to
+``epsilon``, as medians and means, then the time for composing, and the absolute width of tightdp's bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks share: their options, calls that take turns, and figures."""
+"""Code that the benchmarks share, for their options, for calls that take turns, and for figures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 LEAST_SECONDS = 0.01
-"""A turn repeats its call for this long, so that microseconds are not timed on the caches of the call before."""
+"""Number of seconds for which a turn repeats its call. So a call of microseconds does not only meet caches that another
+contender has filled."""
 
 
 def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
-    """The command line of a benchmark: an option for each keyword, of its default's type.
+    """Returns the options of a benchmark's command line. Each keyword is an option with the type of its default.
 
-    False is a flag. A list takes several values of the type of its first; of a list of texts those alone are accepted.
+    A default of False makes a flag. A list makes an option with several values, which have the type of the list's first
+    entry. For a list of texts, only these texts are accepted.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in defaults.items():
@@ -33,8 +35,10 @@ def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
 
 
 def timed(call: Callable[[], object], warm: float = 0.0, rest: float = 0.0, least: float = LEAST_SECONDS) -> float:
-    """Seconds a call, over one turn of at least so long after a ``rest``. Calls in the first ``warm`` seconds do not
-    count."""
+    """Returns the seconds of a call, on average over a turn of at least ``least`` seconds.
+
+    The turn begins after a pause of ``rest`` seconds. Calls in the first ``warm`` seconds do not count.
+    """
     time.sleep(rest)
     until = time.perf_counter() + warm
     while time.perf_counter() < until:
@@ -55,8 +59,11 @@ def interleaved(
     rest: float = 0.0,
     least: float = LEAST_SECONDS,
 ) -> list[float]:
-    """Median seconds of each call. Calls take turns, so that whatever else the machine does falls on all of them: every
-    round runs all, each time from another one on."""
+    """Returns the median seconds of each call.
+
+    The calls take turns, so that other work of the machine slows all of them. Every round runs all calls, and begins
+    with another call than the round before.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for r in range(rounds):
         for i in range(len(calls)):
@@ -68,13 +75,13 @@ def interleaved(
 MARKERS = "osD^v<>PX*"
 """Markers of lines and scatters, in order, so that they can be told apart without colour."""
 Points = tuple[Sequence[Any], Sequence[float], Sequence[float] | None]
-"""Arguments, values and their errors; arguments are numbers, or names that stand side by side."""
+"""Arguments, values and errors of the values. Arguments are numbers, or names that are placed side by side."""
 
 
 def draw(
     path: Path, panels: Mapping[str, Mapping[str, Points]], x: str, y: str, joined: bool = True, **scales: str
 ) -> None:
-    """A figure of points with their errors: a panel for each title, a line or a scatter for each label."""
+    """Draws points with their errors. There is a panel for each title, and a line or a scatter for each label."""
     from matplotlib.figure import Figure
 
     columns = min(len(panels), 3)
@@ -89,11 +96,11 @@ def draw(
             places = [k + 0.1 * (i - 0.5 * len(lines)) for k in range(len(at))] if side_by_side else at
             marker = MARKERS[i % len(MARKERS)]
             fmt = f"{marker}-" if joined and not side_by_side else marker
-            filled = None if joined or label.startswith("tightdp") else "none"  # peers are hollow
+            filled = None if joined or label.startswith("tightdp") else "none"  # peers have hollow markers
             axes.errorbar(places, values, errors, fmt=fmt, ms=5, mfc=filled, lw=0.8, label=label)
         axes.set(title=title, xlabel=x, ylabel=y, **scales)
         axes.grid(alpha=0.3)
-        if len(lines) > 6:  # a legend beside the points covers none
+        if len(lines) > 6:  # a long legend is placed outside, so that it covers no point
             axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         else:
             axes.legend(fontsize=7)

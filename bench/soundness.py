@@ -1,11 +1,12 @@
-"""Do the bounds hold the truth? Random settings from the whole box against 40-digit ball arithmetic.
+"""Checks that bounds contain the truth, for random settings, by ball arithmetic with 40 digits.
 
     python bench/soundness.py [--settings 10000] [--seconds 60] [--seed 1]
 
-The box: noise multiplier 1e-3 to 1e6, sampling probability 1e-9 to 1, 1 to 1e9 steps, delta 1e-300 to 1, either
-direction. Every answer must be an ordered pair of finite or infinite numbers; where the ball arithmetic can vouch for
-a value (it cannot in the corners: narrow strips, slow decay), the bound must hold it. A third of the settings is from
-the part where it usually can. Prints how many were checked and how wide the bounds were; exits 1 on any violation.
+The settings have noise multipliers from 1e-3 to 1e6, sampling probabilities from 1e-9 to 1, 1 to 1e9 steps, delta from
+1e-300 to 1, and either direction. Every answer must be an ordered pair of finite or infinite numbers. If the ball
+arithmetic proves a value, the bound must contain it. In the corners of these ranges the ball arithmetic proves nothing,
+because its integrand decays slowly or has too narrow a strip. A third of the settings is from the part where it usually
+proves a value. Prints the number of checked settings and the widths of their bounds. Exits with 1 on any violation.
 """
 
 import math
@@ -25,7 +26,7 @@ import tightdp as dp
 
 
 def draw(rng, wide):
-    """(noise multiplier, sampling probability, steps, delta, direction)."""
+    """Returns a random setting (noise multiplier, sampling probability, steps, delta, direction)."""
     if wide:
         sigma, q = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-9, 0)
         steps, delta = int(10 ** rng.uniform(0, 9)), 10 ** -(10 ** rng.uniform(-2, 2.477))

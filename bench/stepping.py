@@ -1,21 +1,24 @@
-"""Asking for epsilon after every step of a long run: what is kept between questions, and what it saves.
+"""Times epsilon after every step of a long run, with and without results that are kept from earlier calls.
 
     python bench/stepping.py [--steps 100] [--every 10] [--width 1e-6] [--interval 1e-4] [--run PART-OF-NAME]
         [--gaussians 1000]
 
-First sampled Gaussians, ``--gaussians`` steps of constant noise and of a new noise multiplier every step: our account
-is asked after every step, one that keeps nothing after every tenth, and after each fifth of the run Opacus' PRV
-accountant (eps_error 0.01; of up to 100 noise multipliers, for each costs it a tenth of a second) and dp-accounting's
-(one distribution a step on a mesh of 1e-3, what was composed charged to the question that follows). What is kept and
-what is not must have a bound in common, ours be at most 1e-6 wide (relative), and the others' lie above our lower end
-within the errors that they state. Printed are microseconds of processor time: a step and question of ours, median and
-mean over the run and the mean of its first hundred steps, medians of the others; then the largest absolute width.
+The first part has ``--gaussians`` steps of sampled Gaussians, once with one noise multiplier and once with a new noise
+multiplier in every step. An account of tightdp computes epsilon after every step, and an account that keeps nothing
+after every tenth step. After each fifth of the run, Opacus' PRV accountant (eps_error 0.01) and dp-accounting compute
+epsilon too. Opacus takes part with up to 100 noise multipliers, because each takes it a tenth of a second.
+dp-accounting composes one distribution a step on a mesh of 1e-3, and its time includes that of composing. It is
+asserted that the bounds with and without kept results have a point in common, and that the bound of tightdp is at most
+1e-6 wide (relative). The answers of the peers must agree with it within the errors that the peers state. The output has
+microseconds of processor time. For a step and its epsilon by tightdp, these are the median and the mean over the run,
+and the mean of the first hundred steps. For the others they are medians. The last column is the largest absolute width.
 
-Then what the grid engine serves. Three accounts see the same steps: ours; ours in a process where nothing is kept,
-asked after every tenth step; and dp-accounting's, which composes one distribution a step on a mesh of ``--interval``.
-Answers with and without what is kept must be the same to the last bit, and dp-accounting's, an upper bound, must lie
-above our lower bound and within a mesh width a step of our upper one. Printed are medians over the steps that all
-three were asked after: milliseconds of processor time a question (and step), and the ratios of each such question.
+The second part has mechanisms that the grid engine serves. Three accounts get the same steps. The first is tightdp's.
+The second is tightdp's in a process where nothing is kept, and computes epsilon after every ``--every`` steps. The
+third is dp-accounting's, which composes one distribution a step on a mesh of ``--interval``. It is asserted that
+answers with and without kept results are the same to the last bit. The upper bound of dp-accounting must be above the
+lower bound of tightdp, and exceed tightdp's upper bound by at most a mesh width a step. The output has medians over the
+steps at which all three accounts computed epsilon: milliseconds of processor time, and the ratios of the accounts.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ def peer(scale: float, q: float, interval: float) -> object:
 
 
 def runs(steps: int) -> Iterator[tuple[str, list[dp.Mechanism], list[Theirs] | None]]:
-    """Name, steps, and how dp-accounting makes each of them, where it can."""
+    """Yields a name, the steps of a run, and functions that make dp-accounting's distribution of each step, or None."""
     decay = [float(scale) for scale in np.linspace(1, 0.5, steps)]
 
     def laplace(name: str, scales: list[float], q: float) -> tuple[str, list[dp.Mechanism], list[Theirs]]:
@@ -64,7 +67,7 @@ def runs(steps: int) -> Iterator[tuple[str, list[dp.Mechanism], list[Theirs] | N
 
 
 def loop(name: str, settings: list[tuple[float, float]]) -> None:
-    """Asked after every step: sampled Gaussians."""
+    """Runs the first part, sampled Gaussians with these settings, and prints its line."""
     kept, cold, composed = dp.Accountant(), dp.Accountant(keep=False), PLD(1e-3)
     ours: list[float] = []
     without: list[float] = []

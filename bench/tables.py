@@ -1,26 +1,28 @@
-"""One fit on a table: from a Parquet file block by block, and in memory, beside scikit-learn and diffprivlib.
+"""Times a fit on a table, from a Parquet file block by block and in memory, beside scikit-learn and diffprivlib.
 
     python bench/tables.py [--rows 1000000] [--columns 50] [--epsilon 1] [--rounds 1] [--contenders NAME ...]
     python bench/tables.py --passes 100000000 [--columns 20] [--steps 10]
 
-The table is generated: uniform features in [0, 10], a label of logistic odds. Each fit runs in a process of its own,
-and contenders take turns. Printed are medians: seconds and seconds of CPU from the file to the model with its reading,
-the peak of memory beyond what the imports take, and accuracy and log-loss on 200,000 records kept apart.
-Asserted: the budget is met, the model from blocks has the bits of the one from memory, and accuracies are between
-chance's (diffprivlib's excepted) and that of the true odds, up to the error of that many records.
+The table is generated, with uniform features in [0, 10] and a label of logistic odds. Each fit runs in a process of its
+own, and contenders take turns. The output has medians of the seconds and the seconds of CPU from the file to the model,
+and of the peak of memory above that of the imports. It also has accuracy and log-loss on 200,000 further records. It is
+asserted that the budget is met, and that the model from blocks has the bits of the model from memory. Each accuracy
+must be at least that of guessing (except for diffprivlib), and at most that of the true odds, up to the error of
+200,000 records.
 
-scikit-learn's SGDClassifier is not private: it makes five passes over the table in memory, or one by ``partial_fit``
-over the blocks of the file. diffprivlib's LogisticRegression is purely private (delta 0), and takes a bound on the norm
-of a record. All get features that public bounds map to [0, 1]. NoisyGD makes 30 steps at a clip of 4, and so 32 passes
-over the records: a check, the centre of the features and the steps. "NoisyGD, uncopied" decodes the file in each of
-them. "NoisyGD, defaults" has nothing set, and makes 150 steps. diffprivlib 0.6.6 needs a scikit-learn of its time; it
-takes part where a folder with both is given:
+scikit-learn's SGDClassifier is not private. It makes five passes over the table in memory, or one pass by
+``partial_fit`` over the blocks of the file. diffprivlib's LogisticRegression is purely private (delta 0), and takes a
+bound on the norm of a record. All contenders get features that public bounds map to [0, 1]. NoisyGD makes 30 steps with
+a norm bound of 4. So it makes 32 passes over the records, one for a check, one for the centre of the features and 30
+for the steps. "NoisyGD, uncopied" decodes the file in each pass. "NoisyGD, defaults" has the default settings, and
+makes 150 steps. diffprivlib 0.6.6 needs an older scikit-learn. It takes part if a folder with both is given:
 
     pip install --no-deps --target peer diffprivlib==0.6.6 scikit-learn==1.6.1
     python bench/tables.py --peer peer
 
-``--passes`` times full-batch steps over a memory map of so many generated rows (float32, written beside the results and
-removed), and prints the seconds of a pass and the anonymous memory of the process: what does not grow with the rows.
+``--passes`` times full-batch steps over a memory map of this many generated rows, in float32. The memory map is written
+to the folder of the results, and removed afterwards. The output has the seconds of a pass, and the anonymous memory of
+the process, which does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ from shared import RESULTS, options
 
 HELD, DELTA, BLOCK = 200_000, 1e-7, 100_000
 SLOPES = 6.0
-"""Standard deviation of the log-odds, about, so that labels are neither clear nor coins."""
+"""Norm of the weights of the features. With this norm, labels are neither certain nor close to fair coins."""
 
 
 def rows(first: int, count: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Generated features, labels and true odds of some records; a block is always the same."""
+    """Returns generated features, labels and true log-odds of some records. Equal arguments give equal records."""
     g = np.random.default_rng([first, columns])
     weights = np.random.default_rng(columns).normal(size=columns)
     weights -= weights.mean()
@@ -84,7 +86,7 @@ def ours(path: Path, epsilon: float, algorithm: Any, blocks: bool = True, copy: 
 
     clf = LogisticRegression(
         algorithm, epsilon=epsilon, delta=DELTA, bounds=(0, 10), classes=[0, 1], random_state=0
-    )  # seeded, so that bits can be compared
+    )  # the seed makes it possible to compare bits
     clf.fit(FileBlocks(path, "y", copy=copy)) if blocks else clf.fit(*whole(path))
     assert clf.privacy_.upper <= epsilon
     return clf
@@ -117,7 +119,7 @@ def diffprivlib(path: Path, epsilon: float) -> Any:
 
 
 class _Mapped:
-    """A model of features in [0, 1]."""
+    """A model that was fitted to features in [0, 1], and gets features in [0, 10]."""
 
     def __init__(self, clf: Any) -> None:
         self._clf, self.coef_ = clf, clf.coef_
@@ -154,7 +156,7 @@ CONTENDERS: dict[str, tuple[str, Callable[[Path, float], Any]]] = {
 
 
 def one(name: str, path: Path, epsilon: float, columns: int) -> dict[str, Any]:
-    """One fit in this process: what it took and how good it is."""
+    """Makes one fit in this process. Returns its time and memory, and the quality of the model."""
     import warnings
 
     warnings.simplefilter("ignore")
@@ -173,7 +175,7 @@ def one(name: str, path: Path, epsilon: float, columns: int) -> dict[str, Any]:
 
 
 def passes(n: int, columns: int, steps: int) -> None:
-    """One fit over a memory map: the time of a pass, the memory of the process, and how good the model is."""
+    """Makes one fit over a memory map. Prints the time of a pass, the memory, and the quality of the model."""
     from tightdp.train import LogisticRegression, NoisyGD
 
     with tempfile.TemporaryDirectory(dir=_results()) as folder:
@@ -208,7 +210,7 @@ def passes(n: int, columns: int, steps: int) -> None:
 
 
 def mapped(folder: Path, n: int, columns: int) -> None:
-    """Generated rows as memory maps."""
+    """Writes generated rows to memory maps."""
     x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, columns))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int8, (n,))
     for first in range(0, n, BLOCK):
@@ -216,7 +218,7 @@ def mapped(folder: Path, n: int, columns: int) -> None:
 
 
 def _held(clf: Any, columns: int) -> tuple[float, float, float]:
-    """Accuracy and log-loss on the records kept apart, and the accuracy of the true odds."""
+    """Returns accuracy and log-loss on records that were not used for the fit, and the accuracy of the true odds."""
     x, y, odds = rows(2**40, HELD, columns)
     share = np.clip(clf.predict_proba(x)[:, 1], 1e-15, 1 - 1e-15)
     loss = float(-np.where(y == 1, np.log(share), np.log1p(-share)).mean())
@@ -224,7 +226,7 @@ def _held(clf: Any, columns: int) -> tuple[float, float, float]:
 
 
 def _anonymous() -> float:
-    """Megabytes of this process that no file backs."""
+    """Returns the anonymous memory of this process, which no file backs, in megabytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
 

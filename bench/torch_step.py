@@ -1,17 +1,24 @@
-"""A step of private training in PyTorch, forward to optimiser, beside the same step without privacy.
+"""Times a step of private training in PyTorch, with its optimizer step, beside the same step without privacy.
 
     python bench/torch_step.py [--rounds 15] [--models mlp cnn] [--ways ...] [--memory] [--cpu] [--page] [--cuda]
 
-Models: a CNN on 512 images, an MLP 784-1000-1000-10 on 256, a transformer of 4 layers on 64 sentences, and the same
-with LoRA. Ways: without privacy, ours with sums of floats (one pass), with exact ones by default and out of rows,
-Opacus with hooks, with our engine in the place of its own and with ghost clipping, ``torch.func`` by hand. All take
-turns, and the ratio is the median over rounds of a way's time over that without privacy in the same round. Ours are
-``run.step`` with all its checks, and the batch from ``run.loader``; the first step, which looks at records twice, is
-shown apart. First all clipped sums are compared at noise 0.
-``--cpu`` counts processor time on one thread, for a machine that others use. ``--cuda`` puts models and records on a
-device, and waits for it before the clock is read. ``--memory`` measures the peak of each way
-in a process of its own, above what is there before the first step. Writes bench/results/torch_step.json. ``--page``
-puts the ratios into the table of docs/tutorials/torch.md, for the models and ways that were run.
+The models are a CNN on 512 images, an MLP 784-1000-1000-10 on 256 images, a transformer of 4 layers on 64 sentences,
+and the transformer with LoRA. The ways to train are:
+
+- a step without privacy
+- tightdp with float sums from one pass, with the default exact sums, and with exact sums of formed gradients
+- Opacus with hooks, with hooks and tightdp's optimizer instead of its own, and with ghost clipping
+- ``torch.func``, written by hand
+
+All ways take turns. The ratio of a way is the median, over rounds, of its time divided by the time without privacy in
+the same round. The steps of tightdp are ``run.step`` with all its checks, and include getting the batch from
+``run.loader``. The first step, which checks records as well, is shown separately. Before anything is timed, the clipped
+sums of all ways are compared at noise 0.
+
+``--cpu`` counts processor time on one thread, for a machine that others use too. ``--cuda`` puts models and records
+on a device, and waits for the device before the clock is read. ``--memory`` measures the peak memory of each way in a
+process of its own, above the memory before the first step. Writes bench/results/torch_step.json. ``--page`` puts the
+ratios into the table of docs/tutorials/torch.md, for the models and ways that were run.
 """
 
 from __future__ import annotations
@@ -70,9 +77,8 @@ class Transformer(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2)
 
     def forward(self, x: Any) -> Any:
-        places = (
-            torch.arange(x.shape[1], device=x.device).expand_as(x).contiguous()
-        )  # ghost clipping of Opacus needs it
+        # Opacus' ghost clipping needs contiguous indices.
+        places = torch.arange(x.shape[1], device=x.device).expand_as(x).contiguous()
         return self.head(self.norm(self.layers(self.words(x) + self.places(places))).mean(1))
 
 
@@ -123,7 +129,7 @@ def loss_fn(model: Any, batch: Any) -> Any:
 
 
 class Way:
-    """One way to train: ``step`` takes a whole step, ``sums`` returns its clipped sums."""
+    """A way to train. ``step`` takes a whole step, and ``sums`` returns the clipped sums of a step."""
 
     def __init__(self, name: str) -> None:
         torch.manual_seed(0)
@@ -174,7 +180,7 @@ class Auto(Ours):
 
 
 class Opacus(Way):
-    """Hooks, and Opacus' optimizer."""
+    """Opacus with hooks and its own optimizer."""
 
     engine, mode, clipping = "opacus", "hooks", "flat"
 
@@ -215,7 +221,7 @@ class Opacus(Way):
 
 
 class Adapter(Opacus):
-    """Hooks, and our optimizer in the place of Opacus'."""
+    """Opacus with hooks and tightdp's optimizer."""
 
     engine = "tightdp.adapters.opacus"
 
@@ -228,7 +234,7 @@ class Ghost(Opacus):
 
 
 class Func(Way):
-    """``torch.func``, clipped and summed by hand, with PyTorch's noise."""
+    """Gradients by ``torch.func``, clipped and added up by hand, with PyTorch's noise."""
 
     def clipped_sums(self) -> list[Any]:
         values = {name: p.detach() for name, p in self.model.named_parameters()}
@@ -260,12 +266,16 @@ WAYS: dict[str, type[Way]] = {
 
 
 ROUNDED_UP = (256 + 1024 + 16) * 2**-24 * 64 / 2
-"""What one pass may clip too much where the terms of 64 positions do not point the same way: norms are rounded up
-(docs/theory/clipping.md, section 5), most where a layer has 256 inputs and 1,024 outputs."""
+"""Largest relative amount by which one pass may clip too much if the terms of 64 positions do not point the same way.
+It clips too much because norms are rounded up (docs/theory/clipping.md, section 5). The amount is largest for a layer
+with 256 inputs and 1,024 outputs."""
 
 
 def assert_same_sums(ways: dict[str, Way]) -> float:
-    """The largest difference of sums over the largest sum, among the ways that show theirs."""
+    """Asserts that the ways have nearly the same sums, except for ways that do not return sums.
+
+    Returns the largest difference between the sums of two ways, divided by the largest sum.
+    """
     found = {way: made.sums() for way, made in ways.items()}
     shown = [[total.double().cpu() for total in sums] for sums in found.values() if sums is not None]
     worst = 0.0
@@ -306,9 +316,9 @@ def read_clock() -> float:
 
 
 def peak(name: str, way: str) -> float:
-    """MiB above what was there before the first step, in this process (Linux)."""
+    """Returns the peak memory of this process in MiB, above its memory before the first step (Linux)."""
     made = WAYS[way](name)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here; ru_maxrss begins with that of the parent
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak (ru_maxrss would begin with the parent's peak)
     before = held("VmRSS")
     for _ in range(3):
         made.step()
@@ -316,18 +326,18 @@ def peak(name: str, way: str) -> float:
 
 
 def held(name: str) -> float:
-    """MiB of resident memory, now (VmRSS) or at the most (VmHWM)."""
+    """Returns the resident memory in MiB, at this time (VmRSS) or at its peak (VmHWM)."""
     return float(re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) / 1024
 
 
 PAGE = Path(__file__).parent.parent / "docs/tutorials/torch.md"
 ROWS = {"auto": '`arithmetic="auto"`', "one pass": '`arithmetic="float"`', "exact": '`arithmetic="exact"`',
         "opacus hooks": "Opacus, hooks", "opacus ghost": "Opacus, ghost clipping"}  # fmt: skip
-"""Rows of the table on the page of PyTorch, by way. Its columns are the models, in their order."""
+"""Names of the rows of the table in docs/tutorials/torch.md, by way. The columns of the table are the models."""
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Puts the ratios of ``results`` into the table of the page. Other cells stay as they are."""
+    """Puts the ratios of ``results`` into the table of docs/tutorials/torch.md. Other cells stay as they are."""
     lines = PAGE.read_text().splitlines()
     for way, title in ROWS.items():
         for i, line in enumerate(lines):

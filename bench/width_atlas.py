@@ -1,8 +1,9 @@
-"""How wide answers are and how long they take, for every mechanism and relation: the table of docs/accounting.md.
+"""Measures the widths of bounds and their times, for every mechanism and relation, for the table of docs/accounting.md.
 
-Each setting is asked for epsilon at three deltas in a process of its own, where the first finds nothing kept. A width
-is relative to the upper end, 1 where that is infinite, and 0 where both ends are one number. Times are of CPU. Without
-options all is measured anew; with --page alone the page is written from the results at hand.
+Each setting has a process of its own, which computes epsilon at three deltas. No results are kept from earlier calls
+before the first delta. A width is relative to the upper end. It is 1 if the upper end is infinite, and 0 if both ends
+are the same number. Times are processor times. Without options everything is measured again. With --page the page is
+written from the existing results.
 
     python bench/width_atlas.py
     python bench/width_atlas.py --page
@@ -36,7 +37,7 @@ Run = Any
 
 
 class Family(NamedTuple):
-    """A row of the table: what is asked, and under which relations."""
+    """A row of the table: the compositions whose epsilon is bounded, and the neighbouring relations."""
 
     relations: tuple[str, ...]
     runs: tuple[Run, ...]
@@ -144,7 +145,7 @@ def cells() -> Iterator[tuple[str, str, Run]]:
 
 
 def measure(number: int) -> list[dict[str, Any]]:
-    """The rows of one setting. Its first question finds nothing kept; those at other deltas may."""
+    """Returns the results of one setting, one for each delta. Later deltas may use results kept from the first."""
     name, relation, run = list(cells())[number]
     rows = []
     for delta in DELTAS:
@@ -164,7 +165,7 @@ def width(row: dict[str, Any]) -> float:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The page's lines, from raw results."""
+    """Returns the lines of the table in docs/accounting.md for these results."""
     lines = [
         "| What | Relation | Settings | Width: median | worst | Milliseconds: median | worst | Engines |",
         "|---|---|---|---|---|---|---|---|",
@@ -183,7 +184,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _power(value: float) -> str:
-    """Two digits, rounded up."""
+    """Returns a width as text, with two digits and rounded up."""
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(value))
@@ -197,7 +198,7 @@ def load(file: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def page(text: str, rows: list[dict[str, Any]]) -> str:
-    """The page with its table written anew."""
+    """Returns the text of the page with a new table."""
     before, rest = text.split(BEGIN)
     return before + BEGIN + "\n" + table(rows) + "\n" + END + rest.split(END)[1]
 

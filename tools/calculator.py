@@ -2,9 +2,9 @@
 
     python tools/calculator.py FOLDER
 
-Needs emscripten (Debian's package of that name). Writes FOLDER/accountant.js, which carries the WebAssembly inside, so
-that the page works from a disk as well. Objects are kept in build/calculator and compiled anew when a source is
-younger. docs/theory/browser.md says why the bounds are certified there too.
+Needs emscripten (Debian's package of that name). Writes FOLDER/accountant.js, which includes the WebAssembly, so that
+the page works from a disk as well. Object files are kept in build/calculator, and compiled again if a source file is
+younger. docs/theory/browser.md says why the bounds are certified in a browser too.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ ROOT = Path(__file__).resolve().parents[1]
 OBJECTS = ROOT / "build" / "calculator"
 SOURCES = ("capi/*.cpp", "portable/browser.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp", "src/fft/*.cpp",
            "src/grid/*.cpp", "src/pld/*.cpp", "src/runtime/*.cpp")  # fmt: skip
-"""The C interface and the engines behind it, by folders of cpp/."""
+"""Patterns of the source files in cpp/: the C interface and the engines that it calls."""
 FUNCTIONS = "epsilon", "delta", "noise_multiplier", "last_error", "version"
 """Functions of cpp/include/tightdp/tightdp.h that the page calls."""
 COMPILED = ("-std=c++20", "-O2", "-fexceptions", "-I", "cpp/include", "-I", "cpp/src",
             "-include", "cpp/portable/older_libcxx.hpp", "-DTIGHTDP_C_BUILDS", "-ffp-contract=off")  # fmt: skip
-"""Flags of all sources. Nothing may be contracted: a contracted fma would be the software's, which is slow."""
+"""Compiler flags for all sources. Products and sums may not be contracted to fma, because WebAssembly has no
+deterministic fma instruction, and fma in software is slow."""
 VECTORS = "-O3", "-msimd128", "-DTIGHTDP_ISA=baseline", "-DTIGHTDP_ISA_baseline=1", "-Wno-psabi"
 LINKED = ("-O2", "-fexceptions", "-sMODULARIZE", "-sEXPORT_NAME=tightdp", "-sSINGLE_FILE", "-sALLOW_MEMORY_GROWTH",
           "-sENVIRONMENT=web,node", "-sEXPORTED_RUNTIME_METHODS=UTF8ToString",
           "-sEXPORTED_FUNCTIONS=_malloc,_free," + ",".join(f"_tightdp_{name}" for name in FUNCTIONS))  # fmt: skip
 
 DEBIAN_MODULES = "/usr/share/nodejs"
-"""Folder of acorn, which emscripten's linker needs and a node that is not Debian's does not find."""
+"""Folder of acorn, which emscripten's linker needs. Only Debian's own node finds it there without being told."""
 
 
 def list_sources() -> list[Path]:
@@ -42,7 +43,7 @@ def list_sources() -> list[Path]:
 
 
 def compile_source(source: Path) -> Path:
-    """Compiles one file, unless its object is younger than every header and source."""
+    """Compiles one file, unless its object file is younger than every header and source."""
     name = str(source.relative_to(ROOT / "cpp")).replace("/", "-")
     made = OBJECTS / f"{name}.o"
     if made.exists() and made.stat().st_mtime > youngest_source():
@@ -55,7 +56,7 @@ def compile_source(source: Path) -> Path:
 
 
 def youngest_source() -> float:
-    """Returns when a C++ file or this one changed last."""
+    """Returns the time at which a C++ file or this file changed last."""
     return max(path.stat().st_mtime for path in [Path(__file__), *(ROOT / "cpp").rglob("*.[ch]pp")])
 
 

@@ -1,11 +1,12 @@
 """Counts, room by room, names and sentences that have to be read twice, and holds each count to its limit.
 
-    python3 tools/check_names.py                        # fails where a count is above its limit; `dev.py lint` runs it
+    python3 tools/check_names.py                        # fails if a count is above its limit (`dev.py lint` runs this)
     python3 tools/check_names.py --list fragments gate  # the places that are counted, in rooms whose path has "gate"
     python3 tools/check_names.py --lower                # writes today's counts as limits, unless a total has risen
 
-A room is a folder of the package or of the C++ sources. The word lists are those of docs/glossary.md. Their lengths are
-counts too: a list may only become shorter. When files move to another room, ``--lower`` moves the limits with them.
+A room is a folder of the package or of the C++ sources. The word lists are in docs/glossary.md. The lengths of the
+lists are counts too, so a list may only become shorter. When files move to another room, ``--lower`` moves the limits
+with them.
 """
 
 import argparse
@@ -24,7 +25,7 @@ LIMITS = ROOT / "tools" / "name_limits.json"
 CPP_SUFFIXES = ".cpp", ".hpp", ".h", ".cu", ".cuh"
 
 LONG = 10
-"""Lines of the shortest function that needs a docstring."""
+"""Number of lines of the shortest function that needs a docstring."""
 
 KINDS = {
     "one-word names": "a function's name is one word, which the glossary does not allow",
@@ -100,7 +101,10 @@ def check_name(node: ast.AST, words: Words) -> Iterator[str]:
 
 
 def read_comments(source: str, mark: str) -> Iterator[tuple[int, str]]:
-    """Yields the line and text of each comment, of which adjacent lines make one. A comment has lines of its own."""
+    """Yields the line number and the first line of each comment. Only comments on lines of their own are read.
+
+    Adjacent lines are one comment.
+    """
     inside = False
     for number, line in enumerate(source.splitlines(), 1):
         comment = re.match(rf"\s*{mark}[:/]?\s?(.*)", line)
@@ -115,14 +119,14 @@ def check_python(source: str, words: Words) -> Iterator[tuple[str, int, str]]:
     for node in ast.walk(ast.parse(source)):
         for kind in check_name(node, words):
             yield kind, node.lineno, node.name
-        # Strings that stand alone are docstrings, of a constant or an attribute too.
+        # A string that is a statement of its own is a docstring. Constants and attributes have such strings too.
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             sentences.append((node.lineno, node.value.value))
     yield from find_fragments(sentences, words.openers)
 
 
 def find_fragments(sentences: Iterable[tuple[int, str]], openers: set[str]) -> Iterator[tuple[str, int, str]]:
-    """Yields the sentences that begin, with a capital, by one of these words."""
+    """Yields the sentences whose first word has a capital and is one of ``openers``."""
     for line, text in sentences:
         first = re.match(r"\s*([A-Z][a-z]*)\b", text)
         if first and first[1].lower() in openers:

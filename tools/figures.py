@@ -2,8 +2,8 @@
 
     python tools/figures.py [FOLDER]
 
-Writes docs/figures/NAME.png and NAME-dark.png, or into FOLDER. Figures of measurements are not among them: the program
-in bench/ that measures also draws.
+Writes docs/figures/NAME.png and NAME-dark.png, or writes these files into FOLDER. Figures of measurements are not
+among them, because each program in bench/ draws what it measures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIGURES: Mapping[str, tuple[Callable[..., None], Runs]] = {
     "band-profile": (plots.profile, KNOWLEDGE),
     "band-tradeoff": (plots.tradeoff, KNOWLEDGE),
 }
-"""What each figure draws, and by which function."""
+"""The function that draws each figure, and the runs that the function draws."""
 
 
 def draw_figure(name: str, dark: bool) -> Figure:

@@ -1,7 +1,8 @@
 """Prints the coefficients of cpp/include/tightdp/special/mills.hpp (needs mpmath).
 
-With y = (x - c)/(x + c), x in [0, inf) becomes y in [-1, 1), on which (1 + a x) R(x) and (1 + b x + x^2) S(x) are
-smooth, R Mills' ratio and S = -R' = 1 - x R. Each is interpolated at Chebyshev nodes and rewritten in powers of y.
+R is Mills' ratio, and S = -R' = 1 - x R. With y = (x - c)/(x + c), x in [0, inf) becomes y in [-1, 1). The functions
+(1 + a x) R(x) and (1 + b x + x^2) S(x) are smooth in y. Each of them is interpolated at Chebyshev nodes, and rewritten
+in powers of y. Below, c is CENTER, a is RATIO_SLOPE and b is SLOPE_SLOPE.
 
     python tools/fit_mills.py
 """
@@ -18,7 +19,7 @@ RATIO_DEGREE, SLOPE_DEGREE = 25, 27
 
 
 def ratio(x: mp.mpf) -> mp.mpf:
-    """Mills' ratio R(x) = (1 - Phi(x)) / phi(x)."""
+    """Returns Mills' ratio R(x) = (1 - Phi(x)) / phi(x)."""
     return mp.sqrt(mp.pi / 2) * mp.erfc(x / mp.sqrt(2)) * mp.exp(x * x / 2)
 
 
@@ -34,7 +35,7 @@ def scaled_slope(y: mp.mpf) -> mp.mpf:
 
 
 def powers(f, degree: int) -> list[mp.mpf]:
-    """The polynomial through f at the degree + 1 Chebyshev nodes, in powers of y, lowest first."""
+    """Returns the coefficients of the polynomial through f at degree + 1 Chebyshev nodes, lowest power of y first."""
     n = degree + 1
     nodes = [mp.cos(mp.pi * (mp.mpf(j) + 0.5) / n) for j in range(n)]
     values = [f(y) for y in nodes]

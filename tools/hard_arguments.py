@@ -1,8 +1,10 @@
-"""Writes cpp/src/runtime/hard_arguments.hpp: arguments at which a C library is held to what the proofs assume of it.
+"""Writes cpp/src/runtime/hard_arguments.hpp, a list of arguments at which the functions of the C library are checked.
 
-For each function these are the ends of the ranges of its usual reductions; arguments with a result next to 0, 1,
-overflow and underflow; and, of thousands of random arguments, those whose value is nearest to half way between two
-doubles.
+The proofs assume bounds on the errors of these functions. cpp/src/runtime/arithmetic.cpp checks that the C library
+meets the bounds at the arguments in the list. The list has three kinds of arguments for each function. Some are ends of
+the ranges for which libraries usually have separate code. Some have a result close to 0, to 1, to overflow or to
+underflow. The others are chosen from thousands of random arguments: their exact values are nearest to half way between
+two doubles.
 
     python tools/hard_arguments.py
 """
@@ -18,7 +20,8 @@ import mpmath as mp
 OUT = Path(__file__).parents[1] / "cpp/src/runtime/hard_arguments.hpp"
 DRAWS, KEPT = 3000, 10
 LN2 = math.log(2)
-# Name, arguments chosen, range of the random ones, error allowed in units of 2^-53: that of grid.md 6.3 for erfc.
+# Functions of one argument: name, chosen arguments, range of the random arguments, and allowed error in units of 2^-53.
+# The allowed error of erfc is that of docs/theory/grid.md, section 6.3.
 ONE = [
     ("exp", [0.5 * LN2, -0.5 * LN2, 709.7, -708.3, 1e-9, -37.0, 1.0], (-700, 700), 4),
     ("expm1", [0.5 * LN2, -0.5 * LN2, 1e-9, -1e-300, 709.7, -40.0, 0.25, -0.25], (-5, 5), 4),
@@ -48,7 +51,7 @@ def exact(name, *arguments):
 
 
 def hardness(value):
-    """Distance of a value from half way between two doubles, in units of their distance."""
+    """Returns the distance of a value from half way between two doubles, in units of the distance of these doubles."""
     nearest = float(value)
     off = abs(value - mp.mpf(nearest)) / mp.mpf(math.ulp(nearest))
     return abs(off - mp.mpf(1) / 2)
@@ -75,8 +78,9 @@ def main():
             units = allowed(arguments[0]) if callable(allowed) else allowed
             lines.append(f"    HARD({name}, ({given}), {nearest.hex()}, {rest.hex()}, {units:g})")
     text = (
-        "// Arguments of the C library's functions, their values as a double, what that leaves of the exact one, and\n"
-        "// the error allowed in units of 2^-53. Written by tools/hard_arguments.py.\n"
+        "// Each line has a function of the C library, its arguments, the double nearest to the exact value, the\n"
+        "// exact value minus this double, and the allowed error in units of 2^-53. Written by\n"
+        "// tools/hard_arguments.py.\n"
         "// clang-format off\n" + "\n".join(lines) + "\n// clang-format on\n"
     )
     OUT.write_text(text)

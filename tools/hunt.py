@@ -1,11 +1,11 @@
-"""Looks for failures that ordinary tests cannot find, because they draw the same every time.
+"""Looks for failures that ordinary tests cannot find, because ordinary tests draw the same random values every time.
 
     python3 dev.py hunt [--minutes 30] [--seed N]
 
-Takes turns until the time is up. Each turn runs the tests that draw (hypothesis, fuzzing with bad input, races of
-threads and forks) with another seed and in another order, and bench/soundness.py against ball arithmetic. A hunt of
-twenty minutes or more begins with the kernels under the address and undefined-behaviour sanitizers
-(tools/sanitizers.py). Prints what failed, with the command that repeats it.
+Takes turns until the time is up. Each turn runs the tests that draw random values (hypothesis, fuzzing with bad input,
+races of threads and forks) with another seed and in another order. Each turn also runs bench/soundness.py, which
+compares bounds with ball arithmetic. A hunt of twenty minutes or more begins with the kernels' tests under the address
+and undefined-behaviour sanitizers (tools/sanitizers.py). Prints each command that failed, so that it can be repeated.
 """
 
 import argparse
@@ -19,18 +19,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITIZED = 20
-"""A hunt of at least so many minutes gives a third of them to the sanitizers, whose build takes some minutes."""
+"""A hunt of at least this many minutes gives a third of them to the sanitizers, whose build takes some minutes."""
 TURN = 180
-"""Seconds of a turn of tests; soundness gets a quarter of that."""
+"""Number of seconds of a turn. The tests get three quarters of it, and soundness.py gets a quarter."""
 DRAWS = "hypothesis or hunt"
 FILES = [
     str(path.relative_to(ROOT))
     for path in sorted((ROOT / "tests").rglob("test_*.py"))
     if re.search(r"import .*\bgiven\b|mark\.hunt\b", path.read_text())
 ]
-"""Files with such tests: to collect the others as well takes each process twice as long, ten seconds more."""
+"""Files with tests that draw random values. Collecting the other files too would take each process ten seconds more,
+which is twice as long."""
 GRACE = 600
-"""Extra seconds after which a turn is taken to hang: it looks at the clock only between two tests."""
+"""Number of extra seconds after which a turn counts as hanging. A turn looks at the clock only between two tests."""
 
 
 def main() -> int:
@@ -54,7 +55,7 @@ def main() -> int:
 
 
 def turn(seed: int, seconds: float) -> list[str]:
-    """Commands that failed."""
+    """Runs one turn, and returns the commands that failed."""
     environment = {"TIGHTDP_HUNT": str(seed), "TIGHTDP_HUNT_SECONDS": str(round(0.75 * seconds))}
     paths = [str(ROOT / "tools"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment["PYTHONPATH"] = os.pathsep.join(paths)
@@ -69,7 +70,7 @@ def turn(seed: int, seconds: float) -> list[str]:
 
 
 def run(command: list[str], environment: dict[str, str], seconds: float) -> int:
-    """The exit code of this interpreter on ``command``; -1 where it does not end."""
+    """Runs this interpreter with the arguments ``command``, and returns its exit code, or -1 if it does not end."""
     print("+ python", *command, flush=True)
     try:
         whole = [sys.executable, *command]

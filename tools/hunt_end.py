@@ -1,4 +1,4 @@
-"""A plugin of pytest that skips what is left when the time of a hunt is up: TIGHTDP_HUNT_SECONDS after the start."""
+"""A plugin of pytest that skips the remaining tests, TIGHTDP_HUNT_SECONDS seconds after the start of a hunt."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Imports every module of the installed package but those that need a library which is missing.
+"""Imports every module of the installed package, except the modules that need a missing library.
 
 python tools/import_all.py
 """
@@ -11,7 +11,7 @@ import tightdp
 
 
 def missing_library(name: str) -> str | None:
-    """Imports a module; the other library that it lacks, if it does."""
+    """Imports a module. Returns the name of the library that the module needs and that is missing, or None."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,10 +1,10 @@
-"""Shows that tests see errors: puts one at a time into a copy of the package and runs the test that has to fail.
+"""Shows that tests see errors: puts one error at a time into a copy of the package and runs a test that has to fail.
 
     python tools/mutations.py [number ...]
 
-Every row is a text that occurs once in the package, what it becomes, the test file, and a pytest expression that
-selects the tests, of which only those of `python3 dev.py test` are run; the last row's need dp_accounting as well. The
-same tests must pass without the error. Ends with 1 if an error stayed unseen.
+Every row has a text that occurs once in the package, the text that replaces it, a test file, and a pytest expression
+that selects tests. Of the selected tests, only those of `python3 dev.py test` are run. The tests of the last row need
+dp_accounting as well. The same tests must pass without the error. Ends with 1 if there is an error that no test saw.
 """
 
 import os
@@ -21,7 +21,7 @@ ABOVE = "above_an_upper"
 
 
 class Mutation(NamedTuple):
-    """An error, and who has to see it."""
+    """An error, and the tests that have to see it."""
 
     what: str
     old: str
@@ -57,7 +57,8 @@ MUTATIONS = (
              GATE, "noise_has_the_deviation"),
     Mutation("the sensitivity of a gradient sum is halved", "part, (size,), max_norm, grid",
              "part, (size,), max_norm / 2, grid", GATE, "at_most_its_sensitivity"),
-    Mutation("features are summed without their bound", "clipped = rows * row_clip_factors(rows, max_norm)",
+    Mutation("features are summed without their bound",
+             "clipped = rows * compute_contribution_clip_factors(rows, max_norm)",
              "clipped = rows * 1.0", "tests/train/test_centering.py", "at_most_the_bound"),
     Mutation("a run does not charge its ledger", "                self._pay()\n", "",
              "tests/train/test_ledger_spent.py", "spends_what_it_is_charged"),
@@ -65,8 +66,8 @@ MUTATIONS = (
              "failed += Range(0.0)", "tests/accounting/running_accounts/test_filters.py", "need_a_part_of_delta"),
     Mutation("a seeded source repeats its noise", "(self._next + 1) % 2**64", "self._next % 2**64",
              "tests/release/test_random.py", "moves_on"),
-    Mutation("an upper end is printed rounded down", "rounded(x, spec, ROUND_CEILING)", "rounded(x, spec, ROUND_FLOOR)",
-             "tests/accounting/questions/test_printed.py", "was_false"),
+    Mutation("an upper end is printed rounded down", "format_rounded_number(x, spec, ROUND_CEILING)",
+             "format_rounded_number(x, spec, ROUND_FLOOR)", "tests/accounting/questions/test_printed.py", "was_false"),
     Mutation("an epsilon of sampled Gaussians is too low by one part in a million",
              "return Bound(lower, upper, self.name, name_contour_errors(terms))\n\n    def delta",
              "return Bound(lower, upper * (1 - 1e-6), self.name, name_contour_errors(terms))\n\n    def delta",
@@ -85,7 +86,7 @@ MUTATIONS = (
 
 
 def home_of(mutation: Mutation, package: Path) -> Path:
-    """Returns the one file of the package that holds the text."""
+    """Returns the only file of the package that holds the text to replace."""
     counts = {file: file.read_text().count(mutation.old) for file in package.rglob("*.py")}
     if sum(counts.values()) != 1:
         raise ValueError(f"the package must hold {mutation.old!r} once")

@@ -1,4 +1,4 @@
-"""The kernels' tests and the fuzzer on a build with the address and undefined-behaviour sanitizers (GCC or Clang).
+"""Runs the kernels' tests and the fuzzer with the address and undefined-behaviour sanitizers (GCC or Clang).
 
     python tools/sanitizers.py [--minutes 10] [--seed 1]
 
@@ -17,10 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = ROOT / "build" / "sanitized"
 FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
-"""Libraries to load first: the interpreter does not load them, and they must see exceptions from the start."""
+"""Libraries that are loaded before all others. The interpreter does not load them itself, and they must see exceptions
+from the start."""
 KERNELS = ("allocation", "batch_contour", "clipping", "clipping_properties", "contour", "device_clipping",
            "device_kernels", "exact", "fft", "fuzz", "grid", "grid_box", "grid_lattice", "grid_store", "prv",
            "random", "selection", "simd_math", "special")  # fmt: skip
+"""Names of the test files, without the folder and without "test_"."""
 
 
 def main() -> int:
@@ -37,13 +39,13 @@ def main() -> int:
     build()
     environment = {
         "LD_PRELOAD": " ".join(found),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # leaks: the interpreter's own
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # the interpreter itself leaks memory
         "UBSAN_OPTIONS": "print_stacktrace=1",
-        "PYTHONPATH": os.pathsep.join([str(BUILT), str(ROOT / "tools")]),  # with hunt_end
+        "PYTHONPATH": os.pathsep.join([str(BUILT), str(ROOT / "tools")]),  # tools/ has the plugin hunt_end
         "TIGHTDP_HUNT": str(arguments.seed),
         "TIGHTDP_HUNT_SECONDS": str(max(60, round(end - time.monotonic()))),
     }
-    tests = [f"tests/test_{name}.py" for name in KERNELS]
+    tests = [next(ROOT.glob(f"tests/**/test_{name}.py")) for name in KERNELS]
     options = ["-p", "hunt_end"]
     options += ["-q", "-x", "-n", "auto", "-m", "hunt or not hunt", f"--hypothesis-seed={arguments.seed}"]
     command = [sys.executable, "-m", "pytest", *options, *tests]

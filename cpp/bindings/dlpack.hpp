@@ -1,5 +1,6 @@
-// Views arrays of any library as rows in memory: arrays of NumPy, or objects that return a DLPack capsule (DLPack 0.8
-// ABI, https://dmlc.github.io/dlpack). Nothing is copied. A view is valid as long as both the view and the array exist.
+// Views arrays of any library as rows in memory. The arrays are arrays of NumPy, or objects that return a DLPack
+// capsule (DLPack 0.8 or 1, https://dmlc.github.io/dlpack). Nothing is copied. A view is valid as long as both the view
+// and the array exist.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct Tensor {
     std::int32_t ndim;
     DataType dtype;
     std::int64_t* shape;
-    std::int64_t* strides;  // in elements; null if the array is contiguous
+    std::int64_t* strides;  // in elements. Null if the array is contiguous
     std::uint64_t byte_offset;
 };
 struct ManagedTensor {
@@ -36,7 +37,7 @@ struct ManagedTensor {
     void (*deleter)(ManagedTensor*);
 };
 
-// DLPack 1.0
+// The tensor of DLPack 1.0, which replaces ManagedTensor of DLPack 0.8.
 struct ManagedTensorVersioned {
     std::uint32_t major, minor;
     void* context;
@@ -61,8 +62,8 @@ inline std::optional<Dtype> dtype_of(DataType t) {
 
 }  // namespace dlpack
 
-// Takes over the tensor of a capsule. When the last copy of this object is destroyed, the tensor is returned to its
-// producer.
+// Takes over the tensor of a capsule. When the last copy of this object is destroyed, the tensor is returned to the
+// library that made it.
 class DlpackArray {
   public:
     explicit DlpackArray(const py::capsule& capsule) {
@@ -92,7 +93,7 @@ class DlpackArray {
             strides[i] = t.strides ? t.strides[i] : dense;
         return strides;
     }
-    // Returns whether the array is read-only, or nothing if this is unknown, as in the first version of the standard.
+    // Returns whether the array is read-only. Returns nothing if this is unknown, as for DLPack 0.8.
     std::optional<bool> read_only() const { return read_only_; }
 
   private:
@@ -113,7 +114,7 @@ class DlpackArray {
     std::optional<bool> read_only_;
 };
 
-// An array viewed as rows. The first axis is that of the rows, and all other axes are flattened.
+// An array viewed as rows. The first axis counts the rows, and all other axes are flattened.
 struct RowsView {
     void* data = nullptr;
     std::optional<Dtype> dtype;
@@ -121,7 +122,7 @@ struct RowsView {
     std::ptrdiff_t stride = 0;  // distance of rows in bytes
     bool contiguous = false;    // true if each row is contiguous in memory
     bool writable = true;
-    std::shared_ptr<const DlpackArray> owner;  // owner of the memory; null for arrays of NumPy
+    std::shared_ptr<const DlpackArray> owner;  // owner of the memory. Null for arrays of NumPy
 
     std::int64_t columns() const {
         std::int64_t n = 1;
@@ -132,7 +133,8 @@ struct RowsView {
 
 namespace detail {
 
-// Sets the stride of a view and whether its rows are contiguous, from the array's strides in elements.
+// Sets `stride` and `contiguous` of a view from the strides of the array, which are in elements. `item` is the size of
+// an element in bytes.
 inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, std::int64_t item) {
     std::int64_t expected = 1;
     view.contiguous = true;
@@ -143,8 +145,8 @@ inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, st
     view.stride = view.shape.empty() ? 0 : static_cast<std::ptrdiff_t>(strides[0] * item);
 }
 
-// Returns the type of a NumPy dtype, or nothing if it is not supported. The function reads NumPy's character code if
-// there is one, since reading any other attribute of a dtype takes a microsecond.
+// Returns the type of a NumPy dtype, or nothing if the dtype is not supported. The function reads NumPy's character
+// code if there is one, since reading any other attribute of a dtype takes a microsecond.
 inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;

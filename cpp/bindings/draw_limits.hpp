@@ -1,4 +1,4 @@
-// Limits of rounded normals that are checked for callers from Python.
+// Limits of the arguments of rounded normals. The bindings check these limits for callers from Python.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace tightdp::bindings {
 
 inline constexpr double kLargestSigma = 0x1p39;
 
-// Returns whether a stream, which has 2^48 draws, has the `count` draws from draw `first` on.
+// Returns whether all of the `count` draws from draw `first` on exist. A stream has 2^48 draws.
 inline bool has_draws(std::uint64_t first, std::size_t count) noexcept {
     constexpr std::uint64_t kDraws = std::uint64_t{1} << 48;
     return first <= kDraws && count <= kDraws - first;

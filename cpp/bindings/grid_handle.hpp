@@ -1,4 +1,4 @@
-// tightdp._core.GridLaw, shared by the bindings that make one and those that take one.
+// The type of tightdp._core.GridLaw, for all bindings that make or take such a distribution.
 #pragma once
 
 #include "pld/law.hpp"

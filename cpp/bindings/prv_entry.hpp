@@ -8,7 +8,7 @@
 
 namespace tightdp::bindings {
 
-// (name, first parameter, sampling probability, count, failure probability)
+// A run as the tuple (name, first parameter, sampling probability, count, failure probability).
 using Entry = std::tuple<std::string, double, double, std::uint64_t, double>;
 
 inline prv::Run run(const Entry& entry) {

@@ -1,4 +1,5 @@
-// The C interface. It converts the arguments and exceptions of accounting/composition.hpp, and contains no mathematics.
+// The C interface. It converts arguments and exceptions for the functions of tightdp/accounting, and contains no
+// mathematics.
 #include "tightdp/tightdp.h"
 
 #include <cfenv>
@@ -23,8 +24,8 @@ using tightdp::Mechanism;
 
 constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
-// The message of this thread's last error. Its size is fixed, because there may be no memory for a message when memory
-// is short.
+// The message of this thread's last error. The size is fixed, because a message about a lack of memory must not need
+// new memory.
 thread_local char last_error[256] = "";
 
 // Stores a message, shortened if necessary, and returns the code.
@@ -36,7 +37,7 @@ int failed(int code, const char* what) noexcept {
 }
 
 // While an object of this class lives, floating-point exceptions raise no signal, even if the caller has asked for
-// one, and leave no flag.
+// signals, and leave no flag.
 class Untrapped {
   public:
     Untrapped() noexcept { std::feholdexcept(&before_); }
@@ -70,7 +71,7 @@ int guarded(Work work) noexcept {
     }
 }
 
-// Returns the object of a pointer. Throws std::invalid_argument for NULL.
+// Returns the object that a pointer points to. Throws std::invalid_argument if the pointer is NULL.
 template <class T>
 T& present(T* pointer, const char* message) {
     if (!pointer) throw std::invalid_argument(message);
@@ -82,13 +83,13 @@ T& run_of(T* run) {
     return present(run, "run: expected a composition, got NULL");
 }
 
-// Adds the mechanism that make() returns.
+// Adds `count` steps of the mechanism that make() returns, each with this sampling probability.
 template <class Make>
 int add(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
     return guarded([&] { run_of(run).run.add(make().poisson_sampled(sampling_probability), count); });
 }
 
-// Sets `out` to `unknown`, and then to the result of question() if that does not throw.
+// Sets `out` to `unknown`, and then to the result of question() unless this call throws.
 template <class Out, class Question>
 int answer(Out* out, Out unknown, Question question) noexcept {
     if (out) *out = unknown;

@@ -1,5 +1,5 @@
-// The functions of the operating system for WebAssembly, which has one thread, no fork, and no secure randomness for
-// releases.
+// Defines the functions of runtime/system.hpp for WebAssembly, where a program has one thread, no fork, and no secure
+// randomness for releases.
 #include <system_error>
 
 #include "runtime/system.hpp"

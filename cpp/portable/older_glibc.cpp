@@ -1,10 +1,10 @@
 // Lets a shared object that was linked against a newer C library load with glibc 2.28 (manylinux_2_28).
 //
 // The linker binds a function to the newest version of its symbol. The functions below got a new version after 2.28,
-// although an older version does the same. exp, exp2, log, log2, pow and hypot only stopped setting errno in the old
-// way. The functions for threads and of the loader moved from libpthread and libdl to libc. Each function is defined
-// here as a hidden symbol, and jumps to the older version. Three functions are newer than 2.28, and are made of older
-// ones. libstdc++ is linked statically and uses the functions of this file too.
+// although their older versions do the same. The new versions of exp, exp2, log, log2, pow and hypot only stopped
+// setting errno in the old way. The functions for threads and of the loader moved from libpthread and libdl to libc.
+// Each function is defined here as a hidden symbol, which calls the older version. Three symbols are newer than 2.28,
+// and are defined here with older functions. libstdc++ is linked statically and uses the functions of this file too.
 //
 // The file is compiled with -fno-builtin, and without the headers of the C library, whose declarations have versions
 // and attributes.
@@ -35,7 +35,8 @@ OLDER(OLDEST, double, log2, (double x), (x))
 OLDER(OLDEST, double, pow, (double x, double y), (x, y))
 OLDER(OLDEST, double, hypot, (double x, double y), (x, y))
 
-// The handle of a thread and a key are integers in glibc. Pointers are passed on without reading what they point to.
+// The handle of a thread and a key are integers in glibc. Pointers are passed on, and the objects that they point to
+// are not read.
 using Thread = unsigned long;
 using Key = unsigned;
 OLDER(OLDEST, int, pthread_create, (Thread* t, const void* attr, void* (*run)(void*), void* with), (t, attr, run, with))
@@ -59,8 +60,9 @@ extern "C" int clock_gettime(int clock, Time* now);
 extern "C" int older_timedwait(void* condition, void* mutex, const Time* until);
 __asm__(".symver older_timedwait,pthread_cond_timedwait@" TIMEDWAIT);
 
-// The older function waits by the wall clock. If that clock is set during a wait, the wait ends early, or late by the
-// size of the step. All callers in this library that wait with a time limit check their condition again after the wait.
+// The older function waits by the wall clock. If the wall clock is set during a wait, the wait ends too early or too
+// late by the change of the clock. All callers in this library that wait with a time limit check their condition again
+// after the wait.
 extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void* condition, void* mutex, int clock,
                                                                             const Time* until) {
     constexpr int kWall = 0;
@@ -74,7 +76,8 @@ extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void
     return older_timedwait(condition, mutex, &at);
 }
 
-// The value 0 says that there may be other threads. Reference counts are then always atomic.
+// The value 0 says that there may be other threads. Because of this value, libstdc++ always counts references
+// atomically.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the name is glibc's
 extern __attribute__((visibility("hidden"))) char __libc_single_threaded;
@@ -82,7 +85,8 @@ char __libc_single_threaded = 0;
 // NOLINTEND(bugprone-reserved-identifier)
 }
 
-// A function of std::random_device, which this library does not use. Keys come from getrandom (src/random/draws.cpp).
+// std::random_device calls this function. The library does not use std::random_device. Its keys come from getrandom
+// (src/runtime/posix/system.cpp).
 extern "C" long getrandom(void* out, std::size_t bytes, unsigned flags);
 extern "C" void abort() __attribute__((noreturn));
 extern "C" __attribute__((visibility("hidden"))) unsigned arc4random() {

@@ -1,7 +1,7 @@
 // Runs the kernels of a device on the host, for tests. Each thread of each block is a fiber of one thread of the host.
 // Barriers, shuffles and asynchronous copies behave as on a device. To find errors, asynchronous copies are made only
-// when a thread waits for them. Shared memory is filled with NaNs at the start, and a fence behind it detects writes
-// beyond its end. Threads that wait for each other for ever are detected.
+// when a thread waits for them. Shared memory is filled with NaNs at the start, and writes beyond its end are detected.
+// Threads that wait for each other for ever are detected.
 //
 // Include this header before any .cuh file. Only one launch can run at a time.
 #pragma once
@@ -62,7 +62,8 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    static constexpr int kPatience = 200;             // rounds without progress; more than a block rests
+    // A launch fails after this number of rounds without progress. A block rests for fewer rounds.
+    static constexpr int kPatience = 200;
     static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 
     Launch(unsigned blocks, unsigned threads, std::int64_t shared, std::function<void()> kernel)
@@ -91,8 +92,8 @@ class Launch {
         std::vector<unsigned> order(fibers_.size());
         std::iota(order.begin(), order.end(), 0u);
         std::mt19937 random(left);
-        // Threads take turns in a changing order. Warps skip some rounds and blocks rest for a while, so that they are
-        // not in step.
+        // Threads take turns in a changing order. Some warps skip a round and a block may rest for a while, so that
+        // warps and blocks are not in step.
         for (int still = 0; left > 0; still = moved_ ? 0 : still + 1) {
             if (still > kPatience) throw std::logic_error("threads wait for each other for ever");
             moved_ = false;
@@ -146,7 +147,8 @@ class Launch {
     std::string error;
 
   private:
-    // This is a separate function, since compilers assume that getcontext may return twice.
+    // Sets up the context of a fiber. This is a separate function, since compilers assume that getcontext may return
+    // twice.
     void prepare(Fiber& f) {
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.get();
@@ -178,7 +180,7 @@ inline Launch& here() {
 
 }  // namespace tightdp::on_host
 
-// Definitions of the names that kernels use.
+// The next lines define the names of CUDA that kernels use.
 #define __device__
 #define __global__
 #define __launch_bounds__(...)

@@ -1,5 +1,5 @@
-// Tests tightdp/random/aes.hpp and all functions that compute tiles of AES-256. They are compared with the examples of
-// the standards and with each other.
+// Tests tightdp/random/aes.hpp and all functions that compute tiles of AES-256. The functions are compared with the
+// examples of the standards FIPS 197 and SP 800-38A, and with each other.
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +11,7 @@ using namespace tightdp::random;
 
 namespace {
 
-// Reads bytes in hexadecimal as little-endian words.
+// Reads words from bytes in hexadecimal digits. The first byte of a word is its lowest byte.
 template <int n>
 void words_of(const char* text, std::uint32_t (&words)[n]) {
     const auto digit = [](char c) { return static_cast<std::uint32_t>(c <= '9' ? c - '0' : c - 'a' + 10); };
@@ -49,8 +49,8 @@ std::vector<Way> ways() {
     return found;
 }
 
-// Tests the output blocks of the four counter blocks of SP 800-38A, F.5.5. The first of them is the last one of its
-// tile.
+// Tests the output blocks of the four counter blocks of SP 800-38A, F.5.5. The first counter block is the last block of
+// its tile, so the test reads two tiles.
 void sp_800_38a() {
     const char* const outputs[] = {"0bdf7df1591716335e9a8b15c860c502", "5a6e699d536119065433863c8f657b94",
                                    "1bc12c9c01610d5d0d8bd6a3378eca62", "2956e1c8693536b1bee99c73a31576b6"};

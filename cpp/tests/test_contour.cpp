@@ -1,4 +1,4 @@
-// Tests contour/tail_bound/minorant.hpp against the functions that it bounds.
+// Tests sinc_supremum of contour/tail_bound/minorant.hpp against the function that it bounds.
 #include <cmath>
 
 #include "check.hpp"
@@ -7,7 +7,8 @@
 using tightdp::contour::sinc_supremum;
 
 int main() {
-    // Going down from 60, this is the largest value so far. All values beyond 60 are below 1/60.
+    // The largest value of |sin y| / y from the current y up to 60, where y goes down from 60. All values beyond 60 are
+    // below 1/60.
     long double largest = 1 / 60.0L;
     constexpr long steps = 600'000;
     for (long i = steps; i > 0; --i) {
@@ -15,7 +16,7 @@ int main() {
         largest = value > largest ? value : largest;
         const double bound = sinc_supremum(static_cast<double>(y));
         CHECK(bound >= largest * (1 - 1e-15L));
-        // The envelope is up to half as much again between lobes.
+        // The bound beyond y = 4.5 is the envelope of the lobes, which is larger than the supremum between lobes.
         CHECK(bound <= largest * (y < 4.5L ? 1 + 1e-4L : 1.6L));
     }
     return check::failures;

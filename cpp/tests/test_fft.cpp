@@ -40,7 +40,7 @@ void definition(std::size_t n) {
     const auto x = sequence(n);
     std::vector<double> spectrum(n), roots(n, 0.0);
     fft.forward(x.data(), spectrum.data());
-    // A coefficient of the unit impulse at 1 is the root of unity of its frequency.
+    // The transform of the unit impulse at index 1 has at each frequency the root of unity of this frequency.
     roots[1] = 1;
     fft.forward(roots.data(), roots.data());
     double sum = 0;
@@ -64,7 +64,7 @@ void round_trip(std::size_t n) {
     const auto x = sequence(n);
     std::vector<double> y(n);
     fft->forward(x.data(), y.data());
-    fft->inverse(y.data(), y.data());  // in place
+    fft->inverse(y.data(), y.data());  // overwrites its input
     for (std::size_t i = 0; i < n; ++i) y[i] -= x[i];
     CHECK(norm(y) <= 2.1 * fft->rounding_bound() * norm(x));
 }

@@ -1,4 +1,5 @@
-// Tests that the bounds of tightdp/accounting/gaussian.hpp hold for values with 40 digits, and agree with each other.
+// Tests that the bounds of tightdp/accounting/gaussian.hpp contain values that were computed with 40 digits, and that
+// bounds on epsilon and delta agree.
 #include <initializer_list>
 
 #include "check.hpp"

@@ -1,5 +1,5 @@
-// Tests dense/product_way.hpp and dense/product_sum.hpp. Each way is compared with plain integer arithmetic, as are
-// layers with one output.
+// Tests dense/product_way.hpp and dense/product_sum.hpp. Each way of product_way.hpp, and the loop for layers with one
+// output, is compared with plain arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -19,7 +19,7 @@ struct Integers {
     std::vector<std::int16_t> q;
 };
 
-// Makes operands whose entries are random among the given values.
+// Makes operands whose entries are chosen at random among the given values.
 template <class Values>
 Integers integers(std::int64_t rows, std::int64_t outputs, std::int64_t columns, const Values& weights,
                   const std::vector<std::int16_t>& inputs) {
@@ -39,7 +39,7 @@ std::vector<std::int64_t> by_definition(const Integers& p) {
     return sums;
 }
 
-// Tests each way with these integers, of which no product exceeds `largest`.
+// Tests each way with these integers. The absolute values of their products are at most `largest`.
 void check_ways(const Integers& p, double largest) {
     const auto expected = by_definition(p);
     for (int i = 0; product_way(i); ++i) {
@@ -65,8 +65,8 @@ void odd_shapes() {
                 check_ways(integers(rows, outputs, columns, weights, inputs), kLargestIntegerProduct);
 }
 
-// Tests numbers of rows up to the largest whose sums fit in 32 bits, and beyond. The sums of parts and digits are as
-// large as possible.
+// Tests numbers of rows below, at and beyond the largest number whose sums fit in 32 bits. The sums of parts and digits
+// are as large as possible.
 void ends_of_32_bits() {
     for (const std::int64_t rows : {447, 448, 449, 512, 1024})
         for (const int sign : {1, -1}) {
@@ -77,14 +77,14 @@ void ends_of_32_bits() {
         }
 }
 
-// Tests the ways that use digits with more than 65,472 records, which is the limit for sums of digits.
+// Tests the ways that use digits with 65,472 records, which is the limit for sums of digits, and with more records.
 void ends_of_digits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);
         if (way.parts) continue;
         CHECK(way.limit(0x1p60) == 65472);
-        // Every digit of w but the highest is -128, and so is the lowest digit of q. This gives the largest possible
-        // sums.
+        // Every digit of the first w but the highest is -128, and the lowest digit of q is -128. This gives the largest
+        // possible sums.
         for (const std::int32_t w : {-126 * 65536 - 128 * 256 - 128, -kW, kW})
             for (const std::int64_t rows : {65472, 65473, 131100}) {
                 const Integers p = integers(rows, 1, 2, std::vector{w}, {static_cast<std::int16_t>(-126 * 256 - 128)});

@@ -21,8 +21,9 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
                                 SampledLaw{0.5, 1 - 1e-9, true},
                                 SampledLaw{20, 1e-9, false}};
 
-// Tests that the cells of the support have all mass except for the tail, that none is negative, and that their mean is
-// E[Y] to within half a cell. The probability of -y under the reversed law has to be e^{-y} times that of y.
+// Tests the cells of the support of a privacy loss Y. They must have all mass except for the tail, no cell may be
+// negative, and their mean must be E[Y] to within half a cell. The probability of -y under the reversed law must be
+// e^{-y} times the probability of y.
 void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
@@ -52,7 +53,7 @@ void composition() {
     CHECK(e.lower <= 1.828236666516576 && 1.828236666516577 <= e.upper && e.upper - e.lower <= 0.022);
     const Bounds d = delta(runs, 1.828236666516577, request);
     CHECK(d.lower <= 1e-5 && 1e-5 <= d.upper && d.upper <= 1.1e-5);
-    // Ten times 10-DP is 100-DP, and not much less.
+    // Ten steps that are 10-DP are 100-DP together, and epsilon is not much smaller than 100.
     const Bounds pure = epsilon({{PureLaw{10}, 10}}, 1e-5, request);
     CHECK(99.98 <= pure.lower && pure.upper <= 100 * (1 + 1e-14));
     // A mechanism that fails with probability 1e-4 has no finite epsilon at 1e-5.
@@ -62,7 +63,8 @@ void composition() {
 
 // Half of the mass lies in the upper of two blocks. Each mass in the lower block is half a unit in the last place away
 // from a double that can be added to 1/2 exactly. Adding these masses one by one to 1/2 would err by the same half unit
-// 511 times, which is 250 u in all. The points are so far apart that only the next one above eps is discounted.
+// 511 times, which is about 250 * 2^-53 in all. The points are so far apart that only the factor 1 - e^(eps - loss) of
+// the next point above eps differs noticeably from 1.
 void rounding_of_a_cut_block() {
     constexpr double unit = 0x1p-53, h = 50;
     const double c = (std::floor(0.5 / 511 / unit) + 0.49) * unit;
@@ -91,7 +93,7 @@ void memory() {
     CHECK(refused);
 }
 
-// Tests that a lost cell is detected, whichever of the machines loses it.
+// Tests that a composition is refused if a composer, such as a device, has lost some mass.
 void missing_mass() {
     const Composer lossy = [](const std::vector<Run>& runs, const Circle& circle) {
         Composite made = compose_here(runs, circle);

@@ -1,4 +1,4 @@
-// Tests for which compositions the statement in contour/rays/rays.hpp holds.
+// Tests rays_serve of contour/rays/rays.hpp, which tells whether a composition can be computed on rays.
 #include <vector>
 
 #include "check.hpp"
@@ -17,7 +17,7 @@ bool serves(double sigma, double q, double count, double mu2 = 0, Direction dire
 
 int main() {
     CHECK(serves(0.8, 1e-4, 2));
-    // A power with an exponent that is no integer has several branches.
+    // A power whose exponent is not an integer has several branches.
     CHECK(!serves(0.8, 1e-4, 2.5));
     CHECK(!serves(0.8, 1e-4, 0.5));
     CHECK(!serves(0.8, 1e-4, 2, 1));

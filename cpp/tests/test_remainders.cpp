@@ -1,5 +1,5 @@
-// Tests contour/rays/remainders.hpp against ln(1 + x) - x and e^x - 1 - x in long double. If these cancel, they are
-// summed as series.
+// Tests contour/rays/remainders.hpp against ln(1 + x) - x and e^x - 1 - x in long double. For small x, the terms of
+// these differences cancel, and the test sums a series instead.
 #include <cmath>
 #include <complex>
 

@@ -28,7 +28,8 @@ bool refused(Ask ask) {
 }  // namespace
 
 int main() {
-    // Gaussian mechanisms without sampling add up: three and six steps with sigma = 3 equal one step with sigma = 1.
+    // Gaussian mechanisms without sampling add up. Three and six steps with sigma = 3 together equal one step with
+    // sigma = 1.
     const SampledGaussians plain[] = {{3, 1, 3}, {3, 1, 6}};
     CHECK(meet(sampled_gaussians_epsilon(plain, 1e-5), gaussian_epsilon(1, 1e-5)));
     CHECK(meet(sampled_gaussians_delta(plain, 2), gaussian_bounds(1, 2).delta));
@@ -39,7 +40,7 @@ int main() {
     const Interval epsilon = sampled_gaussians_epsilon(whole, 1e-5);
     CHECK(narrow(epsilon));
     CHECK(meet(epsilon, sampled_gaussians_epsilon(cut, 1e-5)));
-    // epsilon and delta are inverse functions, and more steps cost more.
+    // epsilon and delta are inverse functions, and fewer steps have a smaller epsilon.
     CHECK(sampled_gaussians_delta(whole, epsilon.upper).lower <= 1e-5);
     CHECK(sampled_gaussians_delta(whole, epsilon.lower).upper >= 1e-5);
     CHECK(sampled_gaussians_epsilon({whole, 1}, 1e-5).upper < epsilon.lower);

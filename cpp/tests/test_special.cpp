@@ -1,5 +1,5 @@
-// Tests tightdp/special/*.hpp at points whose values were computed with 40 digits. At other points, identities are
-// tested.
+// Tests tightdp/special/*.hpp at points whose values were computed with 40 digits. At other points, the test checks
+// identities.
 #include <initializer_list>
 
 #include "check.hpp"
@@ -48,7 +48,7 @@ void values() {
 
 void identities() {
     for (double x = 0; x < 30; x += 0.37) {
-        // S = 1 - x R for Mills' ratio R and its slope S, to within the error of the subtraction
+        // Mills' ratio R and its slope S satisfy S = 1 - x R. The tolerance allows for the error of the subtraction.
         CHECK(std::fabs(mills_slope(x) - (1 - x * mills_ratio(x))) <= 32 * u);
         CHECK(std::fabs(ndtr(x) + ndtr(-x) - 1) <= 16 * u);
         CHECK(check::near(std::exp(log_ndtr(x)), ndtr(x), 32 * u));
@@ -57,7 +57,7 @@ void identities() {
     for (double q : {1e-9, 0.01, 0.5, 0.999, 1.0})
         for (double t = -20; t < 60; t += 0.7) {
             const double y = sampled_loss(t, q);
-            // dt/dy = e^y / (q e^t)
+            // The derivative is dt/dy = e^y / (q e^t).
             const double steep = std::exp(y - t) / q;
             CHECK(std::fabs(sampled_loss_inverse(y, q) - t) <=
                   16 * u * (std::fabs(t) + 1 + std::fabs(y) * steep) + 16 * u * steep);

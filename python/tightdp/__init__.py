@@ -167,7 +167,7 @@ if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         """Imports a name on its first use.
 
-        Raises AttributeError for an unknown name. It raises the same error if a library that the module needs is
+        Raises AttributeError for an unknown name. The same error is raised if a library that the module needs is
         missing, so that ``hasattr`` and ``help`` work.
         """
         from importlib import import_module

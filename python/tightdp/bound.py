@@ -126,7 +126,7 @@ def _to_json_bound_end(x: float) -> float | None:
 class Curve(NamedTuple):
     """Arrays with ``lower <= truth <= upper`` in each element, of the shape of the arguments that were given.
 
-    Methods that take an array return a ``Curve``. It is a pair, so that it can be unpacked.
+    Methods that take an array return a ``Curve``. A ``Curve`` is a pair, so that it can be unpacked.
 
     >>> lower, upper = dp.Gaussian(2.0).profile([0.0, 1.0])
     >>> [round(float(delta), 3) for delta in upper]

@@ -84,11 +84,11 @@ class Certificate:
         ends, given = plain[asked], "delta" if asked == "epsilon" else "epsilon"
         if not isinstance(ends, list) or len(ends) != 2:
             raise ValueError("certificate must have a list of two numbers as epsilon or as delta")
-        lower, upper = (math.inf if end == "inf" else _check.real(asked, end) for end in ends)
+        lower, upper = (math.inf if end == "inf" else _check.check_real_argument(asked, end) for end in ends)
         if not lower <= upper:
             raise ValueError(f"{asked} must have a lower end that is at most the upper end")
-        _check.choice("neighbors", plain["neighbors"], NEIGHBORS)
-        at = _check.real(given, plain[given])
+        _check.check_choice_argument("neighbors", plain["neighbors"], NEIGHBORS)
+        at = _check.check_real_argument(given, plain[given])
         epsilon, delta = (None, at) if asked == "epsilon" else (at, None)
         return cls(composition, plain["neighbors"], epsilon, delta, lower, upper)
 

@@ -1,8 +1,9 @@
-"""Pairs of discrete distributions P and Q of which all masses are known, up to roundings: complete pairs.
+"""Complete pairs, which are pairs of discrete distributions P and Q whose masses are all known, up to roundings.
 
 A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_loss_table`` returns
-one complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold
-after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (Lemma of that section).
+one complete pair that dominates all of these pairs, and one that all of these pairs dominate. The two dominations still
+hold after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (the lemma of
+section 10).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that is recorded as ``slack``. For a larger error the losses themselves are moved."""
+"""Largest error of the losses that becomes the ``slack`` of a pair. For a larger error the losses themselves are
+moved."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Largest relative width at which a range of Q's mass where P has none is replaced by one number."""
+"""Largest relative width of a range of ``hidden`` masses that is replaced by one number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +69,12 @@ class LossTable(NamedTuple):
     infinity: float
 
 
-def bound_hidden_mass(losses: Array, masses: Array, error: float) -> tuple[float, float]:
+def bound_hidden_mass_of_loss_table(losses: Array, masses: Array, error: float) -> tuple[float, float]:
     """Returns a lower and an upper bound of 1 minus the sum of Q's masses. Both bounds may be negative.
 
-    Each given loss differs from the true one by at most ``error``.
+    Each given loss differs from the true loss by at most ``error``.
     """
-    found, rounding = _sum_q_masses(losses, masses)
+    found, rounding = _sum_q_masses_of_loss_table(losses, masses)
     with np.errstate(over="ignore"):
         least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
     most = 1 - (found - rounding) * math.exp(-error) * (1 - 4 * _ULP)
@@ -80,25 +82,25 @@ def bound_hidden_mass(losses: Array, masses: Array, error: float) -> tuple[float
 
 
 def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
-    """Returns a complete pair that dominates every pair of a table, and one that every pair of the table dominates.
+    """Returns a complete pair that dominates every pair of a table, and one that all pairs of the table dominate.
+
+    A pair of the table is one that agrees with the table, up to ``error``.
 
     ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
-    the true one. Both results are the same object if the table is exact except for roundings.
+    the true loss. Both results are the same object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
-    lost, scale = _measure_mass_deficit_of_pair(masses, infinity)
-    found, rounding = _sum_q_masses(losses, masses)
+    lost, scale = _measure_deficit_of_loss_table(masses, infinity)
+    found, rounding = _sum_q_masses_of_loss_table(losses, masses)
     error = max(error, math.log(max(found - rounding, 1.0)))  # Q's sum is <= 1
-    least, most = bound_hidden_mass(losses, masses, error)
+    least, most = bound_hidden_mass_of_loss_table(losses, masses, error)
     if error > SMALL_ERROR:
-        above = _raise_losses_of_table(
-            LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error
-        )
+        above = _raise_loss_table(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
         scaled = LossTable(losses, masses / scale, infinity / scale)
-        return above, _reduce_losses_of_table(
-            scaled, max(bound_hidden_mass(losses, scaled.masses, error)[0], 0.0), error
+        return above, _reduce_loss_table(
+            scaled, max(bound_hidden_mass_of_loss_table(losses, scaled.masses, error)[0], 0.0), error
         )
-    low, high = _bound_stated_hidden_mass(hidden, least, most)
+    low, high = _bound_stated_mass_of_loss_table(hidden, least, most)
     relative = _GIVEN_ERROR + scale - 1
     if lost == 0 and high - low <= _KNOWN_WIDTH * high:
         ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
@@ -109,8 +111,8 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
     return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
 
 
-def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -> tuple[float, float]:
-    """Returns bounds of Q's mass where P has none. The losses imply that it is between ``least`` and ``most``.
+def _bound_stated_mass_of_loss_table(stated: float | None, least: float, most: float) -> tuple[float, float]:
+    """Returns bounds of Q's mass where P has none. The losses imply that this mass is between ``least`` and ``most``.
 
     A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A
     ``stated`` mass of at least ``most`` is taken as an upper bound.
@@ -125,7 +127,7 @@ def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -
     return low, high
 
 
-def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float, float]:
+def _measure_deficit_of_loss_table(masses: Array, infinity: float) -> tuple[float, float]:
     """Returns 1 minus P's total mass, or 0 if that is negative, and a number by which P's masses are to be divided.
 
     The first number is rounded up. The divisor is 1 unless the sum of the masses exceeds 1. A sum that differs from 1
@@ -138,14 +140,15 @@ def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float
     return (math.nextafter(1 - total, 1.0), 1.0) if total < 1 else (0.0, total)
 
 
-def _raise_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair with the losses of the table plus ``error``: one of the pairs that the table stands for."""
-    losses, masses = _merge_equal_losses(table.losses + error, table.masses)
+def _raise_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
+    """Returns the pair with the losses of the table plus ``error``, which is one of the pairs that the table stands
+    for."""
+    losses, masses = _merge_equal_losses_of_loss_table(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
 
 
-def _reduce_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
+def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns a pair that is dominated by every pair that the table may stand for.
 
     The losses of these pairs differ from the table's by at most ``error``, and their Q has a mass of at least
@@ -156,25 +159,26 @@ def _reduce_losses_of_table(table: LossTable, hidden: float, error: float) -> Co
         LossTable(table.losses + error, table.masses, 0.0),
     )
     found = build_complete_pair_below(low, high, hidden, error / 4)
-    slack = found.slack + 2 * _ULP * (_bound_digits_of_losses(table.losses) + error)
+    slack = found.slack + 2 * _ULP * (_bound_digits_of_loss_table(table.losses) + error)
     return CompletePair(
         found.losses, found.masses, found.infinity, found.hidden, slack, found.relative, found.relative_ends
     )
 
 
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that bounds others from below.
+    """Returns a complete pair that bounds other pairs from below.
 
-    The returned pair is dominated by every pair whose curve is above that of ``low`` and whose reversed curve is above
-    that of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where the two curves cross,
-    it has the losses of ``low``, and left of that point the losses of ``high``. One atom at the point itself has the
-    rest of both distributions. The loss of this atom has an error of at most ``slack``.
+    The returned pair is dominated by every pair whose curve is above the curve of ``low`` and whose reversed curve is
+    above the reversed curve of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where
+    the curves of ``low`` and ``high`` cross, the returned pair has the losses of ``low``, and left of that point the
+    losses of ``high``. One atom at the point itself has the rest of both distributions. The loss of this atom has an
+    error of at most ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    # The first ``left`` losses of b are kept, and the losses of a from index ``right`` on.
-    left, right = _find_crossing_of_tables(low, high, q_a, q_b, hidden)
+    # The first ``left`` losses b of ``high`` are kept, and the losses a of ``low`` from index ``right`` on.
+    left, right = _find_crossing_of_loss_tables(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
     while True:
@@ -197,7 +201,7 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
                 return _join_loss_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
-        # The kept loss that is nearest to the atom is merged into it. Later steps merge more losses at a time.
+        # The kept loss that is nearest to the atom is merged into the atom. Later steps merge more losses at a time.
         far_a = a[right] - at if right < len(a) else math.inf
         far_b = at - b[left - 1] if left > 0 else math.inf
         if far_a <= far_b and right < len(a):
@@ -207,8 +211,10 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
         step = min(step + (step >> 3) + 1, 1 << 12) if len(a) > 64 else 1
 
 
-def _find_crossing_of_tables(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
-    """Finds the last point where the curve of ``high`` is not below that of ``low``.
+def _find_crossing_of_loss_tables(
+    low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float
+) -> tuple[int, int]:
+    """Finds the last point where the curve of ``high`` is not below the curve of ``low``.
 
     Returns the number of losses of ``high`` to the left of this point, and the index of the first loss of ``low`` to
     its right. Roundings may move the point, so the caller must check it.
@@ -217,21 +223,24 @@ def _find_crossing_of_tables(low: LossTable, high: LossTable, q_a: Array, q_b: A
     right = np.searchsorted(low.losses, nodes, side="right")
     left = np.searchsorted(high.losses, nodes, side="right")
     rest_p = (
-        1 - low.infinity - _sum_upper_masses_of_pair(low.masses)[right] - _sum_lower_masses_of_pair(high.masses)[left]
+        1
+        - low.infinity
+        - _sum_upper_masses_of_loss_table(low.masses)[right]
+        - _sum_lower_masses_of_loss_table(high.masses)[left]
     )
-    rest_q = 1 - hidden - _sum_upper_masses_of_pair(q_a)[right] - _sum_lower_masses_of_pair(q_b)[left]
+    rest_q = 1 - hidden - _sum_upper_masses_of_loss_table(q_a)[right] - _sum_lower_masses_of_loss_table(q_b)[left]
     with np.errstate(over="ignore"):
         ahead = np.flatnonzero(rest_p - np.exp(np.minimum(nodes, 700.0)) * rest_q >= 0)
     return (int(left[ahead[-1]]), int(right[ahead[-1]])) if len(ahead) else (0, 0)
 
 
-def _sum_upper_masses_of_pair(values: Array) -> Array:
+def _sum_upper_masses_of_loss_table(values: Array) -> Array:
     """Returns, for each index, the sum of the values from this index on."""
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
-def _sum_lower_masses_of_pair(values: Array) -> Array:
+def _sum_lower_masses_of_loss_table(values: Array) -> Array:
     """Returns, for each index, the sum of the values before it."""
     found: Array = np.append(0.0, np.cumsum(values))
     return found
@@ -253,11 +262,11 @@ def _join_loss_tables(
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
     masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
-    slack = unsure + 8 * _ULP * _bound_digits_of_losses(losses)
-    return CompletePair(*_merge_equal_losses(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
+    slack = unsure + 8 * _ULP * _bound_digits_of_loss_table(losses)
+    return CompletePair(*_merge_equal_losses_of_loss_table(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
 
 
-def _merge_equal_losses(losses: Array, masses: Array) -> tuple[Array, Array]:
+def _merge_equal_losses_of_loss_table(losses: Array, masses: Array) -> tuple[Array, Array]:
     """Returns ascending losses without repetitions. The masses of equal losses are added up."""
     first = np.append(True, np.diff(losses) > 0)[: len(losses)]
     if first.all():
@@ -265,7 +274,7 @@ def _merge_equal_losses(losses: Array, masses: Array) -> tuple[Array, Array]:
     return losses[first], np.add.reduceat(masses, np.flatnonzero(first))
 
 
-def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
+def _sum_q_masses_of_loss_table(losses: Array, masses: Array) -> tuple[float, float]:
     """Returns the sum of Q's masses at the losses, and a bound on its error.
 
     The error comes from the roundings of the logarithms, the exponentials and the sum.
@@ -277,6 +286,6 @@ def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
         return float(terms.sum()), 2 * _ULP * float(terms @ digits)
 
 
-def _bound_digits_of_losses(losses: Array) -> float:
+def _bound_digits_of_loss_table(losses: Array) -> float:
     """Returns 1 plus the largest absolute loss, to which the rounding error of a loss is proportional."""
     return 1 + float(np.abs(losses).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Base classes of mechanisms and compositions: how they are composed, and the privacy quantities that they bound."""
+"""Base classes of mechanisms and compositions, which define composing and the methods that bound privacy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FEW_PARTS = 8
 mechanisms in the order of ``Composition.latest_last``."""
 
 
-class Questions(Protocol):
+class CompositionQuestions(Protocol):
     """The quantities that can be asked of one composition, for one neighbouring relation and one engine.
 
-    The class ``Question`` in ``accounting/questions/question.py`` computes them.
+    The class ``Question`` in ``accounting/questions/question.py`` computes these quantities.
     """
 
     def epsilon(self, delta: float) -> Bound: ...
@@ -34,7 +34,7 @@ class Questions(Protocol):
     def bayes_risk(self, prior: ArrayLike) -> Curve: ...
 
 
-class CertifiedBound(Protocol):
+class CompositionCertificate(Protocol):
     """A bound that a checker can prove. ``certificates.py`` defines the class that has this interface."""
 
     @property
@@ -47,23 +47,23 @@ class CertifiedBound(Protocol):
 class Composable:
     """Base of mechanisms and compositions, with the methods that bound their privacy.
 
-    Most of these methods take the same keywords. ``neighbors`` is the neighbouring relation. It is "add_or_remove" one
-    record (the default, the worse of "add" and "remove"), "add", "remove", "replace", or "replace_special" (replace a
-    record by one that contributes nothing, or the reverse). ``engine`` is "auto" or the name of an engine
-    (docs/accounting.md lists them). ``width`` is the relative width that "auto" tries to reach. The "prv" engine reads
-    ``eps_error`` and ``delta_error`` instead of ``width``.
+    Most of these methods take the same keywords. ``neighbors`` is the neighbouring relation: "add", "remove",
+    "add_or_remove", "replace" or "replace_special". The default, "add_or_remove", is the worse of "add" and "remove".
+    Under "replace_special" a record is replaced by one that contributes nothing, or the reverse. ``engine`` is "auto"
+    or the name of an engine (docs/accounting.md lists them). ``width`` is the relative width that "auto" tries to
+    reach. The "prv" engine reads ``eps_error`` and ``delta_error`` instead of ``width``.
     """
 
     __slots__ = ()
-    _open_question: ClassVar[Callable[..., Questions]]
-    """Function that returns the ``Questions`` about a composition, with checked options. ``__init__.py`` sets this
-    attribute, so that this module does not import the engines."""
+    _open_question: ClassVar[Callable[..., CompositionQuestions]]
+    """Function that returns the ``CompositionQuestions`` about a composition, with checked options. This attribute is
+    set in ``__init__.py``, so that this module does not import the engines."""
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
-    """Function that returns the composition for groups of records. ``__init__.py`` sets it."""
+    """Function that returns the composition for groups of records. This attribute is set in ``__init__.py``."""
     _draw_curves: ClassVar[Callable[..., Figure]]
-    """Function that draws the curves, ``plots.privacy``. ``__init__.py`` sets it."""
-    _certify: ClassVar[Callable[..., CertifiedBound]]
-    """Function that returns the certificate of a bound. ``__init__.py`` sets it."""
+    """Function that draws the curves, ``plots.privacy``. This attribute is set in ``__init__.py``."""
+    _certify: ClassVar[Callable[..., CompositionCertificate]]
+    """Function that returns the certificate of a bound. This attribute is set in ``__init__.py``."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -84,18 +84,17 @@ class Composable:
         return NotImplemented
 
     def __mul__(self, count: int) -> Composition:
-        return self._to_composition()._multiply_by(_check.count("count", count))
+        return self._to_composition()._multiply_by(_check.check_count_argument("count", count))
 
     __rmul__ = __mul__
 
-    def _to_question(self, options: Options) -> Questions:
-        """Returns the ``Questions`` about this composition, with checked options."""
+    def _to_question(self, options: Options) -> CompositionQuestions:
+        """Returns the ``CompositionQuestions`` about this composition, with checked options."""
         return Composable._open_question(self._to_composition(), **options)
 
     @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0,
-        1).
+        """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds.
 
         At delta 0 this epsilon is the largest privacy loss, which is infinite for Gaussian noise.
 
@@ -119,7 +118,7 @@ class Composable:
 
     @accept_question_options
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds; ``epsilon`` is any finite real.
+        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds.
 
         Raises ValueError for ``epsilon`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -156,10 +155,10 @@ class Composable:
         """Returns the trade-off curve of f-DP: bounds on the least type II error beta at each type I error in
         ``alphas``.
 
-        The curve is that of the worst neighbours and of the best test between them. A type I error is to decide that
-        the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite mistake. For a
-        relation of two directions, such as the default, beta is the smaller one of the two directions. ``width`` is
-        the absolute width of the bounds on beta that is aimed at.
+        The curve belongs to the worst neighbours, and to the best test that tells them apart. A type I error is to
+        decide that the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite
+        mistake. For a relation of two directions, such as the default, the smaller beta of the two directions counts.
+        ``width`` is the absolute width of the bounds on beta that is aimed at.
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -180,10 +179,10 @@ class Composable:
 
         Orders are finite numbers > 1, of any shape.
 
-        The divergence is that of the worse direction. Both ends agree up to roundings for Gaussians, Laplace noise,
-        pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the divergence of
-        a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything
-        may be revealed.
+        The divergence is the larger one of the two directions. Both ends agree up to roundings for Gaussians, Laplace
+        noise, pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the
+        divergence of a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite
+        if everything may be revealed.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for an order that is not above 1.
 
@@ -214,7 +213,7 @@ class Composable:
     @accept_question_options
     def certificate(
         self, *, epsilon: float | None = None, delta: float | None = None, **options: Unpack[Options]
-    ) -> CertifiedBound:
+    ) -> CompositionCertificate:
         """Returns bounds on epsilon at ``delta``, or on delta at ``epsilon``, as a certificate.
 
         ``tightdp.verify`` can prove both ends again, with code that shares nothing with the engines
@@ -249,7 +248,8 @@ class Composable:
 
     @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0).
+        """Returns bounds on the membership advantage, the largest difference of a true and a false positive rate:
+        delta(0).
 
         Raises ValueError for an option out of its range, or a relation that is not proved for a mechanism.
 
@@ -266,7 +266,7 @@ class Composable:
         """Returns bounds on the least probability of guessing wrongly which neighbour was used, at each ``prior``.
 
         ``prior``, in [0, 1], is the probability before the release that the record is in the data. With
-        ``neighbors="add"`` it is the probability that the record is not in the data. The risk is at most
+        ``neighbors="add"`` the ``prior`` is the probability that the record is not in the data. The risk is at most
         min(prior, 1 - prior).
 
         Raises ValueError for ``prior`` out of its range, or a relation that is not proved for a mechanism.
@@ -311,9 +311,9 @@ class Mechanism(Composable):
     symmetric: ClassVar[bool]
     """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """True if one dominating pair holds for data sets of every size. It then holds for every link of a chain of data
-    sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets of
-    ``dataset_size`` records."""
+    """True if one dominating pair holds for data sets of every size. The pair then holds for every link of a chain of
+    data sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets
+    of ``dataset_size`` records."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
     The set is empty if the mechanism cannot run on a sample."""
@@ -384,7 +384,7 @@ class Composition(Composable):
             if not (isinstance(part, (tuple, list)) and len(part) == 2 and isinstance(part[0], Mechanism)):
                 raise TypeError(f"parts must be pairs (Mechanism, count), got {part!r}; runs are composed by + and *")
             mechanism, count = part
-            checked.append((mechanism, _check.count("count", count)))
+            checked.append((mechanism, _check.check_count_argument("count", count)))
         self._pending: tuple[tuple[Any, int], ...] = tuple(checked)
         self._latest: Parts | None = None
         self._parts: Parts | None = None
@@ -439,7 +439,7 @@ class Composition(Composable):
         if self._latest is None:
             latest = _flatten_composition(self._get_pieces())
             for _, total in latest:
-                _check.count("count", total)
+                _check.check_count_argument("count", total)
             self._latest = latest
             self._pending = ()
         return self._latest
@@ -448,7 +448,7 @@ class Composition(Composable):
         """Returns the sums and multiples that are still to be merged, or the parts if that is done.
 
         This method may run while another thread merges. The merging thread sets the parts before it drops the sums and
-        multiples, and this method reads the two in the opposite order. So it never finds both missing.
+        multiples, and this method reads the two in the opposite order. So this method never finds both missing.
         """
         pending = self._pending
         return pending if self._latest is None else self._latest

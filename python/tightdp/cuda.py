@@ -1,4 +1,4 @@
-"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. docs/cuda.md says how to build it.
+"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. See docs/cuda.md.
 
 ``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. The work is queued on the current
 stream of the array's library, and the host does not wait for it. ``epsilon`` and ``delta`` are computed by the ``prv``
@@ -88,5 +88,5 @@ def _build_cuda_question(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
     asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
-    request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
+    request = replace(asked.request, max_bytes=_check.check_count_argument("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)

@@ -1,4 +1,4 @@
-"""Releases the values that occur often in a column, and charges for it (docs/theory/frequent.md)."""
+"""Releases the values that occur often in a column, and charges for the release (docs/theory/frequent.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FrequentValues(NamedTuple):
     """
 
     values: tuple[str, ...]
-    """The released values. They are sorted, so that their order reveals nothing."""
+    """The released values, sorted, so that their order reveals nothing."""
     threshold: int
     """Number of records that a value's noisy count must reach for the value to be released."""
     charged: Composition

@@ -16,7 +16,7 @@ from .complete_pairs import (
     TOLERANCE,
     CompletePair,
     LossTable,
-    bound_hidden_mass,
+    bound_hidden_mass_of_loss_table,
     bound_loss_table,
     build_complete_pair_below,
 )
@@ -27,8 +27,8 @@ Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
 """Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
-"""Error of the loss of the atom at which two bounds of a distribution function are joined. It is smaller than any
-spacing of arguments."""
+"""Error of the loss of the atom at which two bounds of a distribution function are joined. This error is smaller than
+any spacing of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class PrivacyLoss(Mechanism):
     relations are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
     P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
     none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
-    ``optimistic`` is for lower bounds. If given, it is (losses, probabilities, infinity) of a pair that the true pair
-    dominates, with losses within ``loss_error`` too. If it is None, the pair itself is taken as exact.
+    ``optimistic`` is for lower bounds. It is either (losses, probabilities, infinity) of a pair that the true pair
+    dominates, with losses within ``loss_error`` too, or None. With None, the pair itself is taken as exact.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
     The pairs may have any losses within ``loss_error``, and the rest of Q may lie on outcomes that P does not have.
@@ -71,22 +71,22 @@ class PrivacyLoss(Mechanism):
     loss_error: float = 0.0
     optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
     dominating: CompletePair = field(init=False, repr=False, compare=False)
-    """A complete pair for upper bounds. It dominates every pair that these numbers stand for."""
+    """A complete pair for upper bounds, which dominates every pair that these numbers stand for."""
     dominated: CompletePair = field(init=False, repr=False, compare=False)
     """A complete pair for lower bounds. Every pair that these numbers stand for dominates it."""
 
     def __post_init__(self) -> None:
         check_arithmetic()
-        losses, masses = _check_loss_table("losses", self.losses, "probabilities", self.probabilities)
+        losses, masses = _check_privacy_loss_table("losses", self.losses, "probabilities", self.probabilities)
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
-        _check.choice("relation", self.relation, get_args(Relation))
+        _check.check_choice_argument("relation", self.relation, get_args(Relation))
         if not isinstance(self.mirrored, bool):
             raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
         if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
             raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
         error = _check.nonnegative("loss_error", self.loss_error)
-        if hidden > bound_hidden_mass(losses, masses, error)[1] + TOLERANCE:
+        if hidden > bound_hidden_mass_of_loss_table(losses, masses, error)[1] + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
         _set_mechanism_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
         _set_mechanism_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
@@ -94,18 +94,18 @@ class PrivacyLoss(Mechanism):
         if self.optimistic is not None:
             if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
                 raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
-            y, p = _check_loss_table(
+            y, p = _check_privacy_loss_table(
                 "losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1]
             )
             all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
             if abs(math.fsum((*p, all_but)) - 1) > TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
-            if bound_hidden_mass(y, p, error)[1] < -TOLERANCE:
+            if bound_hidden_mass_of_loss_table(y, p, error)[1] < -TOLERANCE:
                 raise ValueError("optimistic must have P's probabilities: Q's, p e^-loss, add up to more than 1")
             _set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
             dominated = bound_loss_table(LossTable(y, p, all_but), None, error)[1]
             if (
-                _compute_excess_of_loss_curve((y, p, all_but), (losses, masses, infinity))
+                _compute_excess_of_privacy_loss((y, p, all_but), (losses, masses, infinity))
                 > TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
@@ -114,7 +114,7 @@ class PrivacyLoss(Mechanism):
                 other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
             here = losses, masses, infinity
             if (
-                max(_compute_excess_of_loss_curve(here, other), _compute_excess_of_loss_curve(other, here))
+                max(_compute_excess_of_privacy_loss(here, other), _compute_excess_of_privacy_loss(other, here))
                 > _MIRRORED_TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
@@ -124,7 +124,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations for which the pair dominates, which follow from ``relation``."""
+        """Relations for which the pair dominates. The argument ``relation`` names them."""
         given: dict[Relation, frozenset[Neighbors]] = {"any": EVERY, "replace": frozenset(("replace",))}
         return given.get(self.relation, EVERY - {"replace"})
 
@@ -162,7 +162,7 @@ class PrivacyLoss(Mechanism):
         Equal losses are merged, and losses of probability 0 are dropped.
 
         Q has the mass p e^{-y} at a loss y of probability p. ``minus_infinity`` defaults to 1 minus the sum of these
-        masses, rounded up. So the default is never 0: pass 0.0 if Q has no more mass.
+        masses, rounded up. So the default is never 0. Pass 0.0 if Q has no more mass.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class PrivacyLoss(Mechanism):
         >>> f"{loss.epsilon(0.0):.4f}"
         '1.0987'
         """
-        y, p = _check_loss_vector("losses", losses), _check_loss_vector("probabilities", probabilities)
+        y, p = _check_privacy_loss_vector("losses", losses), _check_privacy_loss_vector("probabilities", probabilities)
         if len(y) != len(p):
             raise ValueError(f"probabilities must have one entry for each loss, got {len(p)} for {len(y)}")
         if (p < 0).any():
@@ -188,7 +188,7 @@ class PrivacyLoss(Mechanism):
         masses = np.zeros(len(merged))
         np.add.at(masses, where, p[p > 0])
         if minus_infinity is None:
-            most = bound_hidden_mass(merged, masses, _check.nonnegative("loss_error", loss_error))[1]
+            most = bound_hidden_mass_of_loss_table(merged, masses, _check.nonnegative("loss_error", loss_error))[1]
             minus_infinity = min(max(most, 0.0), 1.0)
         table = tuple(merged.tolist()), tuple(masses.tolist())
         return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
@@ -210,7 +210,7 @@ class PrivacyLoss(Mechanism):
         >>> f"{loss.delta(0.5):.4f}"
         '0.3379'
         """
-        ps, qs = _check_loss_vector("p", p), _check_loss_vector("q", q)
+        ps, qs = _check_privacy_loss_vector("p", p), _check_privacy_loss_vector("q", q)
         if len(ps) != len(qs):
             raise ValueError(f"q must have one entry for each outcome, got {len(qs)} for {len(ps)}")
         for name, values in (("p", ps), ("q", qs)):
@@ -249,7 +249,7 @@ class PrivacyLoss(Mechanism):
         is distributed between two arguments. For upper bounds mass is moved up to the next argument, and mass beyond
         ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a composition of k such
         losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] + error). Pass
-        ``mirrored=True`` if it applies: otherwise the curve of (Q, P) is known only up to k spacings.
+        ``mirrored=True`` if this is true of the pair. Otherwise the curve of (Q, P) is known only up to k spacings.
 
         Raises ValueError if ``cdf`` returns numbers outside [0, 1], or another number of values than it got.
 
@@ -262,14 +262,14 @@ class PrivacyLoss(Mechanism):
         >>> 0 <= loss.epsilon(1e-5).upper - dp.Gaussian(2.0).epsilon(1e-5).upper < 1e-3
         True
         """
-        low, high = _check.real("low", low), _check.real("high", high)
+        low, high = _check.check_real_argument("low", low), _check.check_real_argument("high", high)
         if not low < high:
             raise ValueError(f"high must be a number above low={low!r}, got {high!r}")
         infinity = _check.closed_unit("infinity", infinity)
-        points = _check.count("points", points, least=2, most=1 << 22)
+        points = _check.check_count_argument("points", points, least=2, most=1 << 22)
         error = _check.nonnegative("error", error)
         y = np.linspace(low, high, points)
-        values = _check.reals("what cdf returns", cdf(y), "numbers in [0, 1]")
+        values = _check.check_array_argument("what cdf returns", cdf(y), "numbers in [0, 1]")
         if values.shape != y.shape:
             raise ValueError(f"cdf must return one value for each argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
@@ -297,14 +297,19 @@ class PrivacyLoss(Mechanism):
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
-def _compute_excess_of_loss_curve(one: _Curve, other: _Curve) -> float:
+def _compute_excess_of_privacy_loss(one: _Curve, other: _Curve) -> float:
     """Returns the largest delta_one(eps) - delta_other(eps), for eps among the losses of both pairs below 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
-    return float(np.max(_evaluate_loss_curve(one, at) - _evaluate_loss_curve(other, at), initial=one[2] - other[2]))
+    return float(
+        np.max(
+            _evaluate_curve_of_privacy_loss(one, at) - _evaluate_curve_of_privacy_loss(other, at),
+            initial=one[2] - other[2],
+        )
+    )
 
 
-def _evaluate_loss_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_curve_of_privacy_loss(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns delta at each eps in ``at``, for ascending losses y with masses p.
 
     Delta is infinity + sum p (1 - e^{eps - y})_+, or 1 - e^eps if this is larger.
@@ -319,11 +324,11 @@ def _evaluate_loss_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.fl
     return np.maximum(infinity + p - reached, -np.expm1(np.minimum(at, 0.0)))
 
 
-def _check_loss_table(
+def _check_privacy_loss_table(
     name: str, losses: Any, other: str, masses: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns losses and masses as arrays. Raises ValueError unless losses ascend strictly and masses are positive."""
-    y, p = _check_loss_vector(name, losses), _check_loss_vector(other, masses)
+    y, p = _check_privacy_loss_vector(name, losses), _check_privacy_loss_vector(other, masses)
     if len(y) != len(p):
         raise ValueError(f"{other} must have one entry for each loss, got {len(p)} for {len(y)}")
     if not (np.diff(y) > 0).all():
@@ -333,9 +338,9 @@ def _check_loss_table(
     return y, p
 
 
-def _check_loss_vector(name: str, values: Any) -> NDArray[np.float64]:
+def _check_privacy_loss_vector(name: str, values: Any) -> NDArray[np.float64]:
     """Returns ``values`` as an array. Raises ValueError unless they are a one-dimensional array of finite numbers."""
-    array = _check.reals(name, values, "a sequence of numbers")
+    array = _check.check_array_argument(name, values, "a sequence of numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if not np.isfinite(array).all():

@@ -31,7 +31,7 @@ def _set_mechanism_fields(mechanism: Mechanism, /, **checked: object) -> None:
         object.__setattr__(mechanism, name, value)
 
 
-def _divide_noise_scale(scale: float, sensitivity: float) -> float:
+def _divide_scale_of_mechanism(scale: float, sensitivity: float) -> float:
     """Returns ``scale / sensitivity``, rounded down to a double, so that the account never assumes too much noise."""
     scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
     ratio = scale / sensitivity
@@ -42,7 +42,7 @@ def _divide_noise_scale(scale: float, sensitivity: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
-    """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm.
+    """Adds N(0, sigma^2 I) to a sum of vectors. ``noise_multiplier`` is sigma over the bound on the vectors' L2 norm.
 
     Parameters
     ----------
@@ -76,12 +76,13 @@ class Gaussian(Mechanism):
         >>> dp.Gaussian.from_scale(scale=50.0, sensitivity=25.0)
         Gaussian(noise_multiplier=2.0)
         """
-        return cls(_divide_noise_scale(scale, sensitivity))
+        return cls(_divide_scale_of_mechanism(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Mechanism):
-    """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm.
+    """Adds Laplace noise of scale b to a sum of vectors. ``noise_multiplier`` is b over the bound on the vectors' L1
+    norm.
 
     Parameters
     ----------
@@ -115,12 +116,14 @@ class Laplace(Mechanism):
         >>> dp.Laplace.from_scale(scale=50.0, sensitivity=25.0)
         Laplace(noise_multiplier=2.0)
         """
-        return cls(_divide_noise_scale(scale, sensitivity))
+        return cls(_divide_scale_of_mechanism(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Mechanism):
-    """Any mechanism that is ``epsilon``-DP. It is accounted as binary randomised response, which dominates all of them.
+    """Any mechanism that is ``epsilon``-DP.
+
+    The account uses binary randomised response, which dominates all such mechanisms.
 
     The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a method of every mechanism.
 
@@ -213,7 +216,7 @@ class RandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
-        _set_mechanism_fields(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
+        _set_mechanism_fields(self, num_buckets=_check.check_count_argument("num_buckets", self.num_buckets, least=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +251,9 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. For a single mechanism, this member is the one that reveals most among those that release one bit. In
-    a composition it is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7).
-    Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    of the class. For a single mechanism, the member is the one that reveals most among all members that release one
+    bit. In a composition the member is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md
+    section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
     ----------
@@ -300,14 +303,14 @@ class DiscreteGaussian(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
-        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, sensitivity=_check.check_count_argument("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
         Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
         quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
@@ -321,9 +324,9 @@ class DiscreteGaussianVector(Mechanism):
     """Adds the integer noise of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
     moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
 
-    No single vector is the worst one, so the two ends of a bound differ. The upper end is that of zCDP or, if sigma is
-    above about 4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a
-    vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    No single vector is the worst one, so the two ends of a bound differ. The upper end comes from zCDP or, if sigma is
+    above about 4, from a Gaussian of nearly the same deviation. The lower end comes from a vector along an axis, or
+    from a vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
 
     Parameters
     ----------
@@ -346,10 +349,12 @@ class DiscreteGaussianVector(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
-        s = _check.real("sensitivity", self.sensitivity, "a number in [1, inf)")
+        s = _check.check_real_argument("sensitivity", self.sensitivity, "a number in [1, inf)")
         if not s >= 1:
             raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
-        _set_mechanism_fields(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
+        _set_mechanism_fields(
+            self, sensitivity=s, dimensions=_check.check_count_argument("dimensions", self.dimensions)
+        )
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
@@ -381,14 +386,14 @@ class DiscreteLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, scale=_check.positive("scale", self.scale))
-        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, sensitivity=_check.check_count_argument("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
         Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
         quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
@@ -399,8 +404,10 @@ class DiscreteLaplace(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class MixtureOfGaussians(Mechanism):
-    """Adds N(0, sigma^2 I) to a sum to which a record contributes a vector of L2 norm at most ``sensitivities[i]`` with
-    probability ``probabilities[i]``, drawn independently of the other records; ``noise_multiplier`` is sigma.
+    """Adds N(0, sigma^2 I) to a sum of vectors, where chance decides how long the vector of a record may be.
+
+    A record contributes a vector of L2 norm at most ``sensitivities[i]`` with probability ``probabilities[i]``,
+    independently of the other records. ``noise_multiplier`` is sigma.
 
     ``probabilities`` must add up to 1 within 1e-9, and are scaled to add up to 1. The account is exact. Let p_i be
     ``probabilities[i]``, c_i ``sensitivities[i]`` and N(c) the normal distribution N(c, sigma^2). The dominating pair
@@ -429,12 +436,12 @@ class MixtureOfGaussians(Mechanism):
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         accepted = "a sequence of 1 to 1000 distinct numbers in [0, inf), not all 0"
-        norms = _check.reals("sensitivities", self.sensitivities, accepted)
+        norms = _check.check_array_argument("sensitivities", self.sensitivities, accepted)
         distinct = norms.ndim == 1 and 0 < len(set(norms.tolist())) == len(norms) <= 1000
         if not (distinct and ((norms >= 0) & (norms < math.inf)).all() and norms.any()):
             raise ValueError(f"sensitivities must be {accepted}, got {self.sensitivities!r}")
         accepted = "a sequence of numbers in (0, 1], one for each of sensitivities, that add up to 1"
-        shares = _check.reals("probabilities", self.probabilities, accepted)
+        shares = _check.check_array_argument("probabilities", self.probabilities, accepted)
         if shares.shape != norms.shape or not ((shares > 0) & (shares <= 1)).all():
             raise ValueError(f"probabilities must be {accepted}, got {self.probabilities!r}")
         total = math.fsum(shares)
@@ -488,11 +495,11 @@ class PoissonSampled(Mechanism):
 class TruncatedPoissonSampled(Mechanism):
     """Runs ``mechanism`` on a Poisson sample, cut to ``batch_size`` records.
 
-    The sample holds each of ``dataset_size`` records with ``sampling_probability``. If it is larger than
-    ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from it.
+    The sample holds each of ``dataset_size`` records with ``sampling_probability``. If the sample is larger than
+    ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from the sample.
 
-    ``dataset_size`` is public, and counts the record that is added or removed. The upper end is that of a mixture of a
-    Poisson sample and a sample of fixed size. The lower end is that of a Poisson sample whose sampling probability is
+    ``dataset_size`` is public, and counts the record that is added or removed. The upper end comes from a mixture of a
+    Poisson sample and a sample of fixed size. The lower end comes from a Poisson sample whose sampling probability is
     the probability that a record is in the batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv
     2508.15089.
 
@@ -521,7 +528,10 @@ class TruncatedPoissonSampled(Mechanism):
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
         q = _check.probability("sampling_probability", self.sampling_probability)
-        n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
+        n, b = (
+            _check.check_count_argument("dataset_size", self.dataset_size),
+            _check.check_count_argument("batch_size", self.batch_size),
+        )
         _set_mechanism_fields(self, sampling_probability=q, dataset_size=n, batch_size=b)
 
     @property
@@ -544,8 +554,9 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
     record may be drawn several times.
 
-    It is accounted only under "replace" and "replace_special". The two ends of a bound differ: the upper end assumes
-    that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
+    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ, because the
+    upper end assumes that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md
+    section 6).
 
     Parameters
     ----------
@@ -571,7 +582,10 @@ class SampledWithReplacement(Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Gaussian):
             raise TypeError(f"mechanism must be a Gaussian, got {self.mechanism!r}")
-        n, b = _check.count("dataset_size", self.dataset_size), _check.count("sample_size", self.sample_size)
+        n, b = (
+            _check.check_count_argument("dataset_size", self.dataset_size),
+            _check.check_count_argument("sample_size", self.sample_size),
+        )
         _set_mechanism_fields(self, dataset_size=n, sample_size=b)
 
 
@@ -579,7 +593,8 @@ class SampledWithReplacement(Mechanism):
 class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
-    It is accounted only under "replace" and "replace_special": adding a record would change the size of the data set.
+    The mechanism is accounted only under "replace" and "replace_special", since adding a record would change the size
+    of the data set.
 
     Parameters
     ----------
@@ -604,12 +619,14 @@ class FixedSizeSampled(Mechanism):
 
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
-        n = _check.count("dataset_size", self.dataset_size)
-        _set_mechanism_fields(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
+        n = _check.check_count_argument("dataset_size", self.dataset_size)
+        _set_mechanism_fields(
+            self, dataset_size=n, sample_size=_check.check_count_argument("sample_size", self.sample_size, most=n)
+        )
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations with a proved dominating pair. They keep the number of records."""
+        """Relations with a proved dominating pair, all of which keep the number of records."""
         return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -646,8 +663,10 @@ class RandomAllocation(Mechanism):
 
     def __post_init__(self) -> None:
         _check_sampled_mechanism(self.mechanism, of_any_size=True)
-        steps = _check.count("steps", self.steps)
-        _set_mechanism_fields(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+        steps = _check.check_count_argument("steps", self.steps)
+        _set_mechanism_fields(
+            self, steps=steps, selected=_check.check_count_argument("selected", self.selected, most=steps)
+        )
 
     @classmethod
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
@@ -655,14 +674,14 @@ class RandomAllocation(Mechanism):
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
         ``Gaussian`` unless ``epochs`` is 1. The contributions of a record to one of its rounds, in all epochs, are
-        together one contribution that is sqrt(epochs) times as long. They may depend on earlier outputs. The result is
-        exact, except for the last digit of the noise multiplier, which is rounded down (docs/theory/allocation.md
-        section 8).
+        together one contribution that is sqrt(epochs) times as long. The contributions may depend on earlier outputs.
+        The result is exact, except for the last digit of the noise multiplier, which is rounded down
+        (docs/theory/allocation.md section 8).
 
         >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
         """
-        epochs = _check.count("epochs", epochs)
+        epochs = _check.check_count_argument("epochs", epochs)
         if epochs == 1:
             return cls(mechanism, steps, selected)
         if not isinstance(mechanism, Gaussian):
@@ -690,19 +709,19 @@ class RandomAllocation(Mechanism):
 class TreeAggregation(Mechanism):
     """Releases prefix sums of ``steps`` vectors by the binary tree mechanism, for one epoch.
 
-    Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I);
+    Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I).
     ``noise_multiplier`` is sigma over the bound on the L2 norm of a record's contribution.
 
     A record is in at most k = floor(log2(steps)) + 1 nodes, and a record of the first step is in exactly k. So the
-    account is that of k Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over
+    account is the account of k Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over
     disjoint steps, take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021),
     Theorem 4.1.
 
     The account assumes that the other records keep their steps when one record is added, removed or replaced. Suppose
     that batches are cut by position, for example from a shuffled list. Then replacing a record leaves the others in
     their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
-    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records: the
-    step is drawn independently for each record, or is known from the record. A step may then have any number of
+    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records. So the
+    step must be drawn independently for each record, or be known from the record. A step may then have any number of
     records.
 
     Parameters
@@ -729,7 +748,7 @@ class TreeAggregation(Mechanism):
 
     def __post_init__(self) -> None:
         _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
-        _set_mechanism_fields(self, steps=_check.count("steps", self.steps))
+        _set_mechanism_fields(self, steps=_check.check_count_argument("steps", self.steps))
         if not isinstance(self.own_steps, bool):
             raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
 
@@ -740,7 +759,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """A Gaussian with a count. Their composition has the same account under ``relations``."""
+        """A Gaussian with a count. So many releases of this Gaussian have the same account under ``relations``."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -757,16 +776,16 @@ def banded_factorization(
     0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
     and the group of a record does not depend on the other records. Step t takes a Poisson sample, with
     ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most k = ceil(steps / bands) steps.
-    The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation. It
-    is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError, which names a
-    bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation.
+    The charge is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError,
+    which names a bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125
     """
     step = PoissonSampled(Gaussian(noise_multiplier), sampling_probability)
-    width = _check.count("bands", bands)
-    return step * -(-_check.count("steps", steps) // width)
+    width = _check.check_count_argument("bands", bands)
+    return step * -(-_check.check_count_argument("steps", steps) // width)
 
 
 _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation)

@@ -40,7 +40,7 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
 """Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate
-would round it."""
+would round the noise."""
 
 
 class Accuracy(NamedTuple):
@@ -100,7 +100,7 @@ class ConfusionMatrix(NamedTuple):
     classes: tuple[Any, ...]
     """The labels of rows and columns."""
     half_width: float
-    """Bound on the distance of each count from the true one. It holds for all counts at once with probability
+    """Bound on the distance of each count from the true count. The bound holds for all counts at once with probability
     ``confidence``."""
     charged: Composition
     privacy: Bound
@@ -182,9 +182,9 @@ def confusion_matrix(
 ) -> ConfusionMatrix:
     """Returns noisy counts of each true label with each prediction.
 
-    ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
-    counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
-    guarantee are as for ``accuracy``, since a record adds one to at most one count.
+    ``classes`` are declared, which means that they must not be read off the data. A record with another label or
+    prediction is not counted. Raises ValueError, before anything is charged, if no record is counted. The other
+    parameters and the guarantee are as for ``accuracy``, since a record adds one to at most one count.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def confusion_matrix(
 
 def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels and the predictions. Each cell keeps its type, so no record changes other records' cells."""
-    true, predicted = (_read_labels_to_score(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
+    true, predicted = (_read_labels_of_metric(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
     if len(true) != len(predicted):
@@ -231,7 +231,7 @@ def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any]
     return true, predicted
 
 
-def _read_labels_to_score(name: str, given: Any) -> NDArray[Any]:
+def _read_labels_of_metric(name: str, given: Any) -> NDArray[Any]:
     try:
         found = as_column_of_cells(given)
     except TypeError:
@@ -328,7 +328,8 @@ def _bound_accuracy_below(successes: float, failures: float, error: float) -> fl
     """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
     ``error``.
 
-    The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.
+    The limit is Clopper and Pearson's. For so many trials that this limit takes long to compute, Hoeffding's limit is
+    returned.
     """
     trials = successes + failures
     if not trials:

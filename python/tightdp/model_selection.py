@@ -24,12 +24,12 @@ from ._support import _check
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.preparation import list_classes_of_block, read_classifier_labels
-from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import list_fitted_parts as parts_within
-from .estimators.shared.ownership import mark_as_fitted_part
+from .estimators.preparation import list_classifier_classes_of_block, read_classifier_labels
+from .estimators.shared.all_or_nothing import fit_copy_of_estimator
+from .estimators.shared.ownership import list_estimator_parts as parts_within
+from .estimators.shared.ownership import mark_as_estimator_part
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, copy_unfitted_estimator
 from .gate.budget import Target
 from .gate.gate import Gate
@@ -38,11 +38,11 @@ from .gate.search_charge import (
     SearchRun,
     check_search_charge_covered,
     compute_fewest_search_records,
-    convert_search_to_ledger_charge,
+    convert_search_charge_for_ledger,
     find_covering_search_run,
 )
-from .gate.selection import ExactCoins
-from .gate.shares import plan_with_remaining_budget
+from .gate.selection import SelectionCoins
+from .gate.shares import find_remaining_budget_share
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
@@ -130,7 +130,7 @@ class PrivateSearchCV(BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
@@ -141,12 +141,12 @@ class PrivateSearchCV(BaseEstimator):
         Returns the search itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        declared, algorithms = _get_searched_classifier(self.estimator).classes, self._list_algorithms()
+        declared, algorithms = _get_model_selection_classifier(self.estimator).classes, self._list_algorithms()
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
             labels, classes, width = self._check_labelled_table(
-                X, require_typed_labels(y) if must_learn_labels(declared) else y
+                X, require_typed_classifier_labels(y) if must_learn_labels(declared) else y
             )
             records = len(labels)
         else:
@@ -158,8 +158,8 @@ class PrivateSearchCV(BaseEstimator):
         run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
-            check_pipeline_targets(_get_searched_classifier(each), present, None if piped else width)
-            check_pipeline_weights(_get_searched_classifier(each), blocks)
+            check_pipeline_targets(_get_model_selection_classifier(each), present, None if piped else width)
+            check_pipeline_weights(_get_model_selection_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_pipeline_table(steps, X if blocks is None else counted)
@@ -174,7 +174,7 @@ class PrivateSearchCV(BaseEstimator):
         if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            payment.spend_charge(convert_search_to_ledger_charge(charge, target.delta))
+            payment.spend_charge(convert_search_charge_for_ledger(charge, target.delta))
         if blocks is None:
             inner, outer = self._split_table(X, labels, source)
         else:
@@ -189,7 +189,7 @@ class PrivateSearchCV(BaseEstimator):
         return self
 
     def _split_table(self, X: Any, labels: NDArray[Any], source: RandomSource) -> tuple[_TablePart, _TablePart]:
-        """Returns the records to train on, and those that are held out at random."""
+        """Returns the records to train on, and the records that are held out at random."""
         outside = source.bernoulli(self.holdout, len(labels))
         _require_records_outside_holdout(len(labels) - int(outside.sum()))
         inner, outer = (
@@ -213,7 +213,7 @@ class PrivateSearchCV(BaseEstimator):
             check_records_for_algorithm(each, True)
         if learned:
             check_label_type_of_blocks(blocks)
-        counted, seen = scan_blocks(blocks, list_classes_of_block)
+        counted, seen = scan_blocks(blocks, list_classifier_classes_of_block)
         return counted, np.unique(np.concatenate(seen))
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
@@ -230,10 +230,10 @@ class PrivateSearchCV(BaseEstimator):
     def _list_algorithms(self) -> list[Any]:
         """Returns the algorithm of each combination of settings. The default algorithm is None."""
         made = (
-            copy_unfitted_estimator(self.estimator).set_params(**copy_searched_settings(each))
+            copy_unfitted_estimator(self.estimator).set_params(**copy_model_selection_settings(each))
             for each in self._list_candidates()
         )
-        return [_get_searched_classifier(each).algorithm for each in made]
+        return [_get_model_selection_classifier(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
         """Makes the best model and each part of it report the charge of the search.
@@ -243,7 +243,7 @@ class PrivateSearchCV(BaseEstimator):
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
-            mark_as_fitted_part(part, self)
+            mark_as_estimator_part(part, self)
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
@@ -252,7 +252,7 @@ class PrivateSearchCV(BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._charge(self._plan_budget(_check.count("n_features", n_features), n_classes)[0])
+        return self._charge(self._plan_budget(_check.check_count_argument("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
@@ -276,7 +276,7 @@ class PrivateSearchCV(BaseEstimator):
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
-        _get_searched_classifier(self.estimator)
+        _get_model_selection_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
                 raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
@@ -286,21 +286,26 @@ class PrivateSearchCV(BaseEstimator):
         # A mechanism that has a delta of its own may fail in every run, so each run gets a small part of delta.
         failing = target.delta / (4 * mean)
         made = [
-            (each, copy_unfitted_estimator(self.estimator).set_params(**copy_searched_settings(each), delta=failing))
+            (
+                each,
+                copy_unfitted_estimator(self.estimator).set_params(
+                    **copy_model_selection_settings(each), delta=failing
+                ),
+            )
             for each in candidates
         ]
         for _, estimator in made:
             for name, value in estimator.get_params().items():
                 if name.rpartition("__")[2] == "public_size" and value is not None:
-                    whole = _check.count("public_size", value)
+                    whole = _check.check_count_argument("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def find_search_run(epsilon: float) -> SearchRun:
+        def find_run_for_model_selection(epsilon: float) -> SearchRun:
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
             return find_covering_search_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
-        return plan_with_remaining_budget(find_search_run, self._charge, **asked), made
+        return find_remaining_budget_share(find_run_for_model_selection, self._charge, **asked), made
 
     def _make_runs(
         self,
@@ -312,37 +317,37 @@ class PrivateSearchCV(BaseEstimator):
         source: RandomSource,
     ) -> None:
         """Makes the runs, and keeps the best model. If the runs are interrupted, nothing is kept."""
-        coins, trials = ExactCoins(source), 0
+        coins, trials = SelectionCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.draw_index(len(found))]
             model = copy_unfitted_estimator(estimator)
             if classes is not None:
-                _get_searched_classifier(model).classes = classes
+                _get_model_selection_classifier(model).classes = classes
             if self.random_state is not None:
                 model.set_params(random_state=(int(self.random_state) + 1000 * (trials + 1)) % 2**64)
             model.fit(inner.X, inner.y)
             check_search_charge_covered(model.charged_, run.charge)
-            right = build_search_score_query(model, outer.X, outer.y)
-            count = Gate(_PaidSearchBudget(), source).release_gaussian(right, run.score).value[0]
+            right = build_model_selection_query(model, outer.X, outer.y)
+            count = Gate(_PaidModelSelection(), source).release_gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # ties between equal counts are broken at random
             if score > best[0]:
                 best = score, model, dict(settings)
             trials += 1
-            if not draw_another_search_run(float(self.mean), coins):
+            if not draw_another_model_selection_run(float(self.mean), coins):
                 break
         (count, _), self.best_estimator_, self.best_params_ = best
-        trained = _get_searched_classifier(self.best_estimator_).public_size_
+        trained = _get_model_selection_classifier(self.best_estimator_).public_size_
         held = trained * self.holdout / (1 - self.holdout)
         self.best_score_ = float(min(max(count / held, 0.0), 1.0))
-        self.classes_ = _get_searched_classifier(self.best_estimator_).classes_
+        self.classes_ = _get_model_selection_classifier(self.best_estimator_).classes_
 
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Makes the statement of the whole search from the best model's statement."""
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
-        own = _get_searched_classifier(self.estimator).classes is None
+        own = _get_model_selection_classifier(self.estimator).classes is None
         public = dict(made.public)  # it has no entry for labels that were learned
         if own:
             public[labels] = state_fact_of_labels([str(label) for label in self.classes_]).occurring_text
@@ -379,8 +384,8 @@ class PrivateSearchCV(BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the best model's accuracy on other records, features ``X`` (n, d) and labels ``y`` (n,).
 
-        ``sample_weight`` has one number >= 0 for each record. The accuracy is not private; ``tightdp.metrics`` has a
-        private one.
+        ``sample_weight`` has one number >= 0 for each record. The accuracy is not private. ``tightdp.metrics`` has a
+        private accuracy.
         """
         found: float = self._require_best_estimator().score(X, y, sample_weight)
         return found
@@ -408,8 +413,8 @@ class _TablePart(NamedTuple):
     """Labels of the records. None if X is ``Blocks``, which hold the labels."""
 
 
-class _PaidSearchBudget:
-    """A budget that charges nothing. A score uses it, because the whole search was charged before."""
+class _PaidModelSelection:
+    """A budget that charges nothing. A score uses this budget, because the whole search was charged before."""
 
     def spend(self, mechanism: Mechanism) -> None:
         pass
@@ -424,7 +429,7 @@ def _require_records_outside_holdout(number: int) -> None:
         raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
 
 
-def draw_another_search_run(mean: float, coins: ExactCoins) -> bool:
+def draw_another_model_selection_run(mean: float, coins: SelectionCoins) -> bool:
     """Draws whether another run follows: True with probability 1 - 1/mean, exactly.
 
     There are ``mean`` runs on average.
@@ -433,26 +438,26 @@ def draw_another_search_run(mean: float, coins: ExactCoins) -> bool:
     return coins.flip_with_probability(chance.numerator, chance.denominator)
 
 
-def build_search_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
+def build_model_selection_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     """Returns the query for the number of right predictions.
 
     A record with a feature that is not finite counts as wrong.
     """
     last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
 
-    def evaluate_search_score(source: RandomSource) -> NDArray[np.int64]:
+    def evaluate_model_selection_score(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            count = UnweightedBlockFunction(partial(_count_right_search_predictions, last))
+            count = UnweightedBlockFunction(partial(_count_right_for_model_selection, last))
             return sum(made.map_each_block(count), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
-        return _count_right_search_predictions(last, X if last is model else model._transform_values(X), y)
+        return _count_right_for_model_selection(last, X if last is model else model._transform_values(X), y)
 
-    return Query((1,), 1.0, 1.0, 1.0, evaluate_search_score)
+    return Query((1,), 1.0, 1.0, 1.0, evaluate_model_selection_score)
 
 
-def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
+def _count_right_for_model_selection(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
     """Returns the number of right predictions of a classifier on some records, as an array of one number."""
     if not len(labels):
         return np.zeros(1, np.int64)
@@ -462,7 +467,7 @@ def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[An
     return np.array([np.sum(np.asarray(predicted == labels) & whole)], np.int64)
 
 
-def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def copy_model_selection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings in which estimators are copied, so that no two runs share an estimator."""
     return {
         name: copy_unfitted_estimator(value) if hasattr(value, "get_params") else value
@@ -470,7 +475,7 @@ def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _get_searched_classifier(estimator: Any) -> Any:
+def _get_model_selection_classifier(estimator: Any) -> Any:
     """Returns the classifier, which is the estimator itself or the last step of a pipeline."""
     last = estimator
     if isinstance(estimator, PrivatePipeline):

@@ -17,7 +17,7 @@ ADDED = EVERY - SIZED
 """Relations that change the number of records."""
 Direction = Literal["add", "remove"]
 """The order of a dominating pair (P, Q): "remove" means (P, Q), and "add" means (Q, P). Under "replace" and
-"replace_special" mechanisms are first translated to others (``accounting/pairs/neighbors.py``)."""
+"replace_special" mechanisms are first translated to other mechanisms (``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
 """Default accuracy: the relative width of a bound and, for the engine "prv", the errors of epsilon and of delta. The
@@ -34,7 +34,7 @@ class AccuracyOptions(TypedDict, total=False):
 
 
 class Options(AccuracyOptions, total=False):
-    """Keywords of every method that bounds privacy. ``accounting/questions/question.py`` checks them."""
+    """Keywords of every method that bounds privacy. ``accounting/questions/question.py`` checks their values."""
 
     neighbors: Neighbors
 

@@ -22,14 +22,18 @@ from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
-from .estimators.preparation import count_classes_of_block, list_classes_of_block, read_classifier_labels
+from .estimators.preparation import (
+    count_classifier_classes_of_block,
+    list_classifier_classes_of_block,
+    read_classifier_labels,
+)
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge, validate_regression_block
-from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import check_not_fitted_part, mark_as_fitted_part
+from .estimators.shared.all_or_nothing import fit_copy_of_estimator
+from .estimators.shared.ownership import check_not_estimator_part, mark_as_estimator_part
 from .estimators.shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -44,7 +48,7 @@ from .gate.shares import (
     NoiseShare,
     build_caps_for_charge,
     check_charge_within_caps,
-    plan_with_remaining_budget,
+    find_remaining_budget_share,
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
@@ -67,8 +71,8 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave at None: the first two always, the others if the pipeline has an epsilon. The seed is
-among them because two steps with equal seeds would draw the same noise."""
+"""Settings that steps must leave at None. The first two must always be None, and the others if the pipeline has an
+epsilon. The seed must be None because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
@@ -79,7 +83,7 @@ PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
 class _PipelinePlan(NamedTuple):
-    """Steps and charges of a pipeline. They are fixed before a record is used."""
+    """Steps and charges of a pipeline, which are fixed before a record is used."""
 
     steps: list[tuple[str, Any]]
     """Copies of the steps, which will be fitted. The noise or budget of each is set."""
@@ -146,7 +150,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     ledger: Any = None
     _steps = "steps"
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
@@ -158,11 +162,11 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         *_, (_, last) = self._check_steps()
         blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
-            y = require_typed_labels(y) if is_pipeline_learning_labels(last) else y
+            y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
             targets, width = self._check_target_table(X, y)
         else:
             width = blocks.width
@@ -195,7 +199,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             )
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
-            mark_as_fitted_part(step, self)
+            mark_as_estimator_part(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
         self.privacy_: Bound = plan.charge.epsilon(target.delta)
@@ -221,7 +225,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._plan(_check.count("n_features", n_features), n_classes).charge
+        return self._plan(_check.check_count_argument("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         make_algorithm_source(self.random_state)
@@ -263,8 +267,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
-        # The last step gets half of delta. Some is then left for the other steps if only its epsilon and delta are
-        # known.
+        # The last step gets half of delta. So a part of delta is left for the other steps, even if nothing but the
+        # epsilon and delta of the last step is known.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -272,7 +276,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             return build_caps_for_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
-        found = plan_with_remaining_budget(
+        found = find_remaining_budget_share(
             plan_pipeline_caps,
             lambda held: before + held.charge(),
             epsilon=target.epsilon,
@@ -283,7 +287,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
-        share = _check.interval("[1e-6, 1)")("share", self.share)
+        share = _check.build_argument_check("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
@@ -360,7 +364,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy on features ``X`` (n, d) and labels ``y`` (n,), or R^2 for a regressor.
 
-        ``sample_weight`` has one number >= 0 for each record. The score is not private; ``tightdp.metrics`` has private
+        ``sample_weight`` has one number >= 0 for each record. The score is not private. ``tightdp.metrics`` has private
         scores.
         """
         found: float = self._last_step.score(self._transform_values(X), y, sample_weight)
@@ -429,10 +433,10 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
     if not isinstance(last, PrivateClassifier):
         return scan_blocks(blocks, validate_regression_block)[0], np.zeros(1)
     if is_pipeline_learning_labels(last):
-        counted, found = scan_blocks(blocks, count_classes_of_block)
+        counted, found = scan_blocks(blocks, count_classifier_classes_of_block)
         labels = [present for present, _ in found]
     else:
-        counted, labels = scan_blocks(blocks, list_classes_of_block)
+        counted, labels = scan_blocks(blocks, list_classifier_classes_of_block)
     return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
 
 
@@ -464,7 +468,7 @@ def check_pipeline_weights(last: Any, blocks: Blocks | None) -> None:
 def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
     """Raises the first step's error about the table, if there is one, before anything is charged.
 
-    One row of an array of numbers is enough for this. Blocks state the types of their columns.
+    One row of an array of numbers is enough for this check. Blocks state the types of their columns.
     """
     trial = copy_unfitted_estimator(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X

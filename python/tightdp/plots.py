@@ -32,7 +32,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 """Dashes of the runs, in order. Eight runs have eight different pairs of dash and marker."""
 _THIN_WIDTH = 0.01
-"""Width below which a band is as thin as its line. It is relative for a profile and absolute for a trade-off curve."""
+"""Width below which a band is as thin as its line. This width is relative for a profile and absolute for a trade-off
+curve."""
 _PIECES = 10
 """Number of pieces in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000
@@ -63,7 +64,7 @@ _LIGHT = _PlotScheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light page. They are the colours of Okabe and Ito (2008), with a dark red in place of their yellow."""
+"""Colours on a light page: the colours of Okabe and Ito (2008), with a dark red in place of yellow."""
 _DARK = _PlotScheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
@@ -228,7 +229,7 @@ def _plot_profiles(
 ) -> None:
     """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
-    points = _check.count("points", points, least=2, most=_MOST_POINTS)
+    points = _check.check_count_argument("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
     finite = [
         b.upper if np.isfinite(b.upper) else max(2 * b.lower if np.isfinite(b.lower) else 0.0, 10.0) for b in ends
@@ -243,7 +244,8 @@ def _plot_profiles(
         for part in np.array_split(epsilons, _PIECES):
             pieces.append(run.profile(part, **options))
             advance()
-        # Delta decreases in epsilon: upper bounds also hold for larger epsilon, and lower bounds for smaller epsilon.
+        # Delta decreases in epsilon. So upper bounds also hold for larger epsilon, and lower bounds for smaller
+        # epsilon.
         upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_plot_width(lower, upper, least)
@@ -265,7 +267,7 @@ def _plot_tradeoffs(
     scheme: _PlotScheme,
 ) -> None:
     """Draws each run's trade-off curve, and the curve of guessing."""
-    points = _check.count("points", points, least=2, most=_MOST_POINTS)
+    points = _check.check_count_argument("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
     alphas[0] = _LEAST_ALPHA
     axes.plot([0, 1], [1, 0], color=scheme.guessing, lw=1.0, ls=":", label="guessing")

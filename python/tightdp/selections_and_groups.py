@@ -1,4 +1,4 @@
-"""Mechanisms that are built from a whole composition: the best of several runs of it, and its guarantee for groups."""
+"""Mechanisms that are built from a whole composition: the best output of several runs, and the guarantee for groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RECORDS = 1000
 record."""
 
 
-class Derived(Mechanism):
+class SelectionOrGroup(Mechanism):
     """Base of mechanisms that are derived from ``mechanism``, which is one mechanism or a composition."""
 
     __slots__ = ()
@@ -55,8 +55,8 @@ class Derived(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _reduce_derived_run(run: Any) -> Composable:
-    """Returns the mechanism if ``run`` is a composition of just one, and otherwise the composition.
+def _reduce_run_of_selection_or_group(run: Any) -> Composable:
+    """Returns the mechanism if ``run`` is a composition of just one mechanism, and otherwise the composition.
 
     Raises TypeError if ``run`` is neither a mechanism nor a composition.
     """
@@ -67,18 +67,18 @@ def _reduce_derived_run(run: Any) -> Composable:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatAndSelect(Derived):
+class RepeatAndSelect(SelectionOrGroup):
     """Runs ``mechanism`` a random number of times, and releases only the best output.
 
     This is the charge of a search for hyperparameters. Neither the number of runs nor the other outputs are released.
 
     ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
     does not depend on the data. So if outputs are compared by a score, the score must be a part of the output. The
-    number of runs has the expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1.
-    A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"`` it is Poisson, so
-    there may be no run and no release. The upper end of a bound holds for all mechanisms with the privacy profile of
-    ``mechanism``, and the lower end for some of them (docs/theory/derived.md section 1). Source: Papernot and Steinke
-    (2022), Theorems 2 and 6.
+    number of runs has the expectation ``mean``. The distribution of this number is the truncated negative binomial of
+    ``shape`` > -1. A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"``
+    the distribution is Poisson, so there may be no run and no release. The upper end of a bound holds for all
+    mechanisms with the privacy profile of ``mechanism``, and the lower end for some of these mechanisms
+    (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ class RepeatAndSelect(Derived):
         elif shape == math.inf:
             shape = POISSON
         else:
-            shape = _check.real("shape", shape, accepted)
+            shape = _check.check_real_argument("shape", shape, accepted)
             if not shape > -1:
                 raise ValueError(f"shape must be {accepted}, got {shape!r}")
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        _set_mechanism_fields(self, mechanism=_reduce_derived_run(self.mechanism), mean=mean, shape=shape)
+        _set_mechanism_fields(self, mechanism=_reduce_run_of_selection_or_group(self.mechanism), mean=mean, shape=shape)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
@@ -129,7 +129,7 @@ class RepeatAndSelect(Derived):
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Derived):
+class Group(SelectionOrGroup):
     """Runs ``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records.
 
     The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
@@ -140,8 +140,8 @@ class Group(Derived):
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other
     cases the upper end is the smallest bound that holds for all mechanisms with the privacy profile of ``mechanism``.
-    The lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of
-    a composition separately if that is exact.
+    The lower end is the one for a single record (docs/theory/derived.md section 2). ``Composition.group`` treats a
+    mechanism of a composition separately if that is exact.
 
     Raises ValueError for a ``size`` out of its range.
 
@@ -154,8 +154,8 @@ class Group(Derived):
     size: int
 
     def __post_init__(self) -> None:
-        size = _check.count("size", self.size, most=MOST_RECORDS)
-        run = _reduce_derived_run(self.mechanism)
+        size = _check.check_count_argument("size", self.size, most=MOST_RECORDS)
+        run = _reduce_run_of_selection_or_group(self.mechanism)
         most = _count_largest_group(run._to_composition().parts)
         if size > most:
             raise ValueError(
@@ -179,7 +179,7 @@ def _count_largest_group(parts: Parts) -> float:
     for mechanism, _ in parts:
         if mechanism.any_size:
             continue
-        if isinstance(mechanism, Derived):
+        if isinstance(mechanism, SelectionOrGroup):
             each = mechanism.size if isinstance(mechanism, Group) else 1
             most = min(most, _count_largest_group(mechanism.parts) // each)
         else:
@@ -189,7 +189,7 @@ def _count_largest_group(parts: Parts) -> float:
 
 def group_composition(run: Composition, size: int) -> Composition:
     """Returns ``run`` for a group of ``size`` records. A mechanism is treated separately if that is exact."""
-    size = _check.count("size", size, most=MOST_RECORDS)
+    size = _check.check_count_argument("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
     own = [
@@ -216,19 +216,19 @@ def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | N
     """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_divide_noise_by_group(sigma, size))
+            return m.Gaussian(_divide_noise_by_group_size(sigma, size))
         case m.Laplace(scale):
-            return m.Laplace(_divide_noise_by_group(scale, size))
+            return m.Laplace(_divide_noise_by_group_size(scale, size))
         case m.DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
         case m.TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
-            return m.TreeAggregation(_divide_noise_by_group(sigma, size), steps, own)
+            return m.TreeAggregation(_divide_noise_by_group_size(sigma, size), steps, own)
     return None
 
 
-def _divide_noise_by_group(noise: float, size: int) -> float:
+def _divide_noise_by_group_size(noise: float, size: int) -> float:
     """Returns ``noise / size``, rounded down, so that the account never assumes too much noise."""
     found = noise / size
     if Fraction(found) * size > Fraction(noise):

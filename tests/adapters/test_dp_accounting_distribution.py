@@ -13,7 +13,7 @@ pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from tightdp.adapters.dp_accounting import TightDPAccountant, privacy_loss_distribution
-from tightdp.adapters.dp_accounting.hull import build_exported_hull
+from tightdp.adapters.dp_accounting.hull import build_exported_pld_hull
 
 DPSGD = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 RUNS = [
@@ -100,7 +100,7 @@ def test_the_hull_is_above_whatever_satisfies_the_bounds(pair, where, data):
         for a, b in ((p, q), (q, p))
     ]
     for (above, below), (a, b) in ((raised, (p, q)), (raised[::-1], (q, p))):
-        found = build_exported_hull(above, below, interval)
+        found = build_exported_pld_hull(above, below, interval)
         assert min(found.at.values()) >= 0
         for epsilon in np.linspace(-5, 5, 41).tolist():
             got = found.infinity + math.fsum(
@@ -116,7 +116,7 @@ def test_exact_points_give_back_a_distribution_on_the_grid():
     e = math.e
     p, q = np.array([e, 1.0]) / (1 + e), np.array([1.0, e]) / (1 + e)
     points = {k: curve(p, q, k * 0.25) for k in range(9)}
-    found = build_exported_hull(points, points, 0.25)
+    found = build_exported_pld_hull(points, points, 0.25)
     assert found.at[4] == pytest.approx(e / (1 + e), rel=1e-12) and found.at[-4] == pytest.approx(
         1 / (1 + e), rel=1e-12
     )

@@ -211,7 +211,8 @@ def test_the_least_noise_that_calibrators_try_has_a_grid():
     run = dp.PoissonSampled(dp.Gaussian(0.1), 0.01) * 1000
     for neighbors in ("remove", "add"):
         assert (
-            distribution._find_highest_exported_loss(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
+            distribution._find_highest_exported_pld_loss(run, neighbors, distribution.INTERVAL)
+            <= distribution.MOST_POINTS
         )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.audit.binomial import TAIL_ERROR, binomial_tail_probability
+from tightdp.audit.binomial import TAIL_ERROR, compute_attack_tail_probability
 
 
 @given(some.integers(1, 3000), some.floats(0, 1), some.floats(1e-6, 1 - 1e-6))
@@ -29,23 +29,23 @@ def test_tail_is_the_sum_of_its_terms(n, part, p):
             if term < 1e-20 * total:
                 break
             term *= odds * (n - j) / (j + 1)
-    assert binomial_tail_probability(k, n, p) == pytest.approx(float(total), rel=TAIL_ERROR, abs=1e-290)
+    assert compute_attack_tail_probability(k, n, p) == pytest.approx(float(total), rel=TAIL_ERROR, abs=1e-290)
 
 
 def test_tail_at_many_trials_and_at_the_ends():
     n = 10**6
     for k, p in ((500_500, 0.5), (1200, 1e-3), (n, 1 - 1e-6), (n - 3, 0.999999), (3, 1e-9)):
-        assert binomial_tail_probability(k, n, p) == pytest.approx(st.binom.sf(k - 1, n, p), rel=TAIL_ERROR)
+        assert compute_attack_tail_probability(k, n, p) == pytest.approx(st.binom.sf(k - 1, n, p), rel=TAIL_ERROR)
     assert (
-        binomial_tail_probability(0, 5, 0.3)
-        == binomial_tail_probability(-2, 5, 0.0)
-        == binomial_tail_probability(5, 5, 1.0)
+        compute_attack_tail_probability(0, 5, 0.3)
+        == compute_attack_tail_probability(-2, 5, 0.0)
+        == compute_attack_tail_probability(5, 5, 1.0)
         == 1.0
     )
     assert (
-        binomial_tail_probability(6, 5, 0.9)
-        == binomial_tail_probability(6, 5, 1.0)
-        == binomial_tail_probability(1, 5, 0.0)
+        compute_attack_tail_probability(6, 5, 0.9)
+        == compute_attack_tail_probability(6, 5, 1.0)
+        == compute_attack_tail_probability(1, 5, 0.0)
         == 0.0
     )
 

@@ -178,7 +178,7 @@ def test_integer_products_are_those_of_the_cpu(rows, outputs, columns):
     w, q = draw_digits(1, (rows, outputs), 8_355_711).int(), draw_digits(2, (rows, columns), 32_639).short()
     w[:, 0], q[:, 0] = -128 - 128 * 256 - 126 * 65536, -128 - 126 * 256  # sums that grow without end
     found = torch.full((outputs, columns), 3, device="cuda")
-    dense.add_integer_outer_product(w, q, found, largest_product=2.0**32)
+    dense.add_integer_dense_product(w, q, found, largest_product=2.0**32)
     # In doubles every partial sum is an integer below 2^53, and so exact.
     expected = 3 + sum((w[i : i + 8192].double().T @ q[i : i + 8192].double()).long() for i in range(0, rows, 8192))
     assert torch.equal(found, expected)
@@ -186,7 +186,7 @@ def test_integer_products_are_those_of_the_cpu(rows, outputs, columns):
     sums = np.full((outputs, columns), 3)
     found.fill_(3)
     for x, y, total in ((w, q, found), (w.cpu().numpy(), q.cpu().numpy(), sums)):
-        dense.add_integer_outer_product(x, y, total, largest_product=2.0**32)
+        dense.add_integer_dense_product(x, y, total, largest_product=2.0**32)
     np.testing.assert_array_equal(found.cpu(), sums)
 
 
@@ -194,7 +194,7 @@ def test_integer_products_beyond_the_limits_are_confined():
     w = torch.tensor([[2**31 - 1, -(2**31)]], dtype=torch.int32, device="cuda")
     q = torch.tensor([[2**15 - 1, -(2**15)]], dtype=torch.int16, device="cuda")
     sums = torch.zeros(2, 2, dtype=torch.int64, device="cuda")
-    dense.add_integer_outer_product(w, q, sums, largest_product=2.0**32)
+    dense.add_integer_dense_product(w, q, sums, largest_product=2.0**32)
     most = 8_355_711 * 32_639
     assert sums.tolist() == [[most, -most], [-most, most]]
 
@@ -202,13 +202,13 @@ def test_integer_products_beyond_the_limits_are_confined():
 def test_integer_products_of_columns_of_other_arrays_and_of_nothing():
     w, q = draw_digits(3, (90, 80), 8_355_711).int()[:, 5:45], draw_digits(4, (50, 90), 32_639).short().T
     found, expected = torch.zeros(2, 40, 50, dtype=torch.int64, device="cuda")
-    dense.add_integer_outer_product(w, q, found, largest_product=2.0**32)
+    dense.add_integer_dense_product(w, q, found, largest_product=2.0**32)
     expected += (w.double().T @ q.double()).long()
     assert torch.equal(found, expected)
-    dense.add_integer_outer_product(w[:0], q[:0], found, largest_product=2.0**32)
+    dense.add_integer_dense_product(w[:0], q[:0], found, largest_product=2.0**32)
     assert torch.equal(found, expected)
     with pytest.raises(ValueError, match="sums must be"):
-        dense.add_integer_outer_product(w, q, found.T, largest_product=2.0**32)
+        dense.add_integer_dense_product(w, q, found.T, largest_product=2.0**32)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -222,17 +222,17 @@ def test_clipped_outer_products_have_the_bits_of_the_cpu(rows, dtype):
         totals.append(np.full((outputs, columns), 5))
         fresh.append(torch.full((outputs, columns), 7, device="cuda"))
     layers[0][0][-1, 3] = torch.nan
-    grid, on_device = dense.choose_outer_product_grid(0.7), [torch.from_numpy(total).cuda() for total in totals]
+    grid, on_device = dense.choose_dense_product_grid(0.7), [torch.from_numpy(total).cuda() for total in totals]
     taken, bounds = np.random.default_rng(1).random(rows) < 0.8, np.random.default_rng(2).uniform(0, 0.7, rows)
     there = [[x.cuda() for x in layer] for layer in layers]
     here = [[x.numpy() for x in layer] for layer in layers]
     for options in ({}, {"taken": taken}, {"max_norms": bounds}):
-        dense.add_outer_products(there, 0.7, on_device, grid=grid, **options)
-        dense.add_outer_products(here, 0.7, totals, grid=grid, **options)
+        dense.add_dense_products(there, 0.7, on_device, grid=grid, **options)
+        dense.add_dense_products(here, 0.7, totals, grid=grid, **options)
         for found, total in zip(on_device, totals, strict=True):
             np.testing.assert_array_equal(found.cpu(), total)
-    dense.add_outer_products(there, 0.7, fresh, grid=grid, fresh=True)
-    dense.add_outer_products(here, 0.7, totals, grid=grid, fresh=True)
+    dense.add_dense_products(there, 0.7, fresh, grid=grid, fresh=True)
+    dense.add_dense_products(here, 0.7, totals, grid=grid, fresh=True)
     for found, total in zip(fresh, totals, strict=True):
         np.testing.assert_array_equal(found.cpu(), total)
 

@@ -37,7 +37,7 @@ def test_integers_are_released_with_the_bits_of_the_cpu(size, dtype):
     sums = torch.randint(-(2**40), 2**40, (size,), generator=torch.Generator().manual_seed(size))
     expected, deviation = np.empty(size, dtype), 3.7
     none = [(np.empty((0, size), np.float32), np.empty((0, 1), np.float32))]
-    dense.release_outer_products(
+    dense.release_dense_products(
         none, 1.0, [sums.numpy().copy()], [expected], grid=GRID, deviation=convert_deviation_to_grid(GRID, deviation),
         stream=Philox(4).stream(), first=[0], divisor=63.0,
     )  # fmt: skip

@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.gate.selection import ExactCoins
+from tightdp.gate.selection import SelectionCoins
 from tightdp.model_selection import (
     PrivateSearchCV,
-    build_search_score_query,
+    build_model_selection_query,
     compute_fewest_search_records,
-    draw_another_search_run,
+    draw_another_model_selection_run,
     find_covering_search_run,
 )
 from tightdp.pipeline import PrivatePipeline
@@ -90,9 +90,9 @@ def test_settings_of_other_charges_are_known_by_their_guarantee(records):
 
 @pytest.mark.parametrize("mean", [1.0, 1.5, 4.0])
 def test_the_number_of_runs_is_geometric(mean):
-    coins, draws = ExactCoins(dp.Philox(5)), 20_000
+    coins, draws = SelectionCoins(dp.Philox(5)), 20_000
     runs = np.array(
-        [1 + sum(1 for _ in iter(lambda: draw_another_search_run(mean, coins), False)) for _ in range(draws)]
+        [1 + sum(1 for _ in iter(lambda: draw_another_model_selection_run(mean, coins), False)) for _ in range(draws)]
     )
     seen = np.bincount(runs, minlength=9)[1:9] / draws
     wanted = (1 / mean) * (1 - 1 / mean) ** np.arange(8)
@@ -130,10 +130,10 @@ def test_an_interrupted_search_keeps_nothing(records, monkeypatch):
     def interrupted(model, X, y):
         if next(runs):
             raise KeyboardInterrupt
-        return build_search_score_query(model, X, y)
+        return build_model_selection_query(model, X, y)
 
-    monkeypatch.setattr("tightdp.model_selection.build_search_score_query", interrupted)
-    monkeypatch.setattr("tightdp.model_selection.draw_another_search_run", lambda mean, coins: True)
+    monkeypatch.setattr("tightdp.model_selection.build_model_selection_query", interrupted)
+    monkeypatch.setattr("tightdp.model_selection.draw_another_model_selection_run", lambda mean, coins: True)
     search = PrivateSearchCV(LogisticRegression(NoisyGD(steps=2)), GRID, 1.0, 1e-6)
     with pytest.raises(KeyboardInterrupt):
         search.fit(*records)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tightdp as dp
-from tightdp._support.files import check_file, open_file, read_bytes, read_text
+from tightdp._support.files import check_regular_file, open_regular_file, read_file_bytes, read_file_text
 from tightdp.cli import main
 from tightdp.records.schema import Schema
 from tightdp.records.sources.rows import Rows
@@ -17,8 +17,8 @@ from tightdp.statement.parameters import hash_safetensors_for_statement, hash_to
 PACKAGE = Path(dp.__file__).parent
 OPENERS = {"open", "read_text", "read_bytes", "fdopen", "memmap", "load"}
 """Names of functions and methods that open a file to be read, ``json.load`` and ``torch.load`` among them."""
-OWN = ("read_text(", "read_bytes(", "torch.load(file,", "torch.load(BytesIO(", "os.open(", "arrow.OSFile")
-"""Beginnings of calls that read through ``_support.files``, read no file, write, or come after ``check_file``."""
+OWN = ("torch.load(file,", "torch.load(BytesIO(", "os.open(", "arrow.OSFile")
+"""Beginnings of calls that read an open file or no file, write, or come after ``check_regular_file``."""
 READERS = {
     "model": dp.load,
     "rows": Rows.read,
@@ -72,16 +72,16 @@ def test_commands_refuse_what_is_no_file(place, capsys, command):
 def test_paths_that_no_file_can_have():
     for name in ("a\0b", "\ud800"):
         with pytest.raises(ValueError, match="must be the path of a file"):
-            open_file(Path(name))
+            open_regular_file(Path(name))
     with pytest.raises(FileNotFoundError):
-        open_file(Path("nowhere"))
+        open_regular_file(Path("nowhere"))
 
 
 def test_long_files_are_refused_before_they_are_read(tmp_path):
     path = tmp_path / "long"
     with path.open("wb") as file:
         file.truncate(2**40)  # which takes no room on the disk
-    for act in (check_file, open_file, read_bytes, read_text):
+    for act in (check_regular_file, open_regular_file, read_file_bytes, read_file_text):
         with pytest.raises(ValueError, match=r"must have at most 1,000 bytes, got 1,099,511,627,776"):
             act(path, 1000)
     with pytest.raises(ValueError, match="must have at most"):
@@ -102,12 +102,12 @@ def test_a_file_is_looked_at_again_once_it_is_open(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "stat", look_and_replace)
     with pytest.raises(ValueError, match="this is a folder, a pipe"):
-        open_file(path)
+        open_regular_file(path)
 
 
 def test_texts_have_the_line_ends_of_python(tmp_path):
     (tmp_path / "text").write_bytes("ä\r\nb\rc\n".encode())
-    assert read_text(tmp_path / "text", 100) == (tmp_path / "text").read_text(encoding="utf-8") == "ä\nb\nc\n"
+    assert read_file_text(tmp_path / "text", 100) == (tmp_path / "text").read_text(encoding="utf-8") == "ä\nb\nc\n"
 
 
 def find_openers(source):
@@ -121,7 +121,7 @@ def find_openers(source):
 
 
 def test_no_other_module_opens_files_to_read():
-    """Libraries that open by a name, such as SQLite and Arrow, come after ``check_file``."""
+    """Libraries that open by a name, such as SQLite and Arrow, come after ``check_regular_file``."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         where = path.relative_to(PACKAGE).as_posix()

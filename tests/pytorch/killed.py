@@ -20,8 +20,8 @@ from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
-from tightdp.torch.plan.account import Account
-from tightdp.torch.plan.norm_share_account import ShareAccount
+from tightdp.torch.plan.account import RunAccount
+from tightdp.torch.plan.norm_share_account import NormShareAccount
 from tightdp.torch.run import checkpoint
 from tightdp.torch.run.private_run import PrivateRun
 
@@ -75,28 +75,28 @@ def at(point, when):
         setattr(owner, name, outer)
 
     {
-        "before the key": lambda: around(make_run, "Key", before=True),
+        "before the key": lambda: around(make_run, "RunKey", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin_run", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin_run"),
         "before the first exchange": lambda: around(PrivateRun, "_move_parts"),
         "before the charge": lambda: (
-            around(Account, "spend", before=True),
-            around(ShareAccount, "spend", before=True),
+            around(RunAccount, "spend", before=True),
+            around(NormShareAccount, "spend", before=True),
         ),
-        "after the charge": lambda: (around(Account, "spend"), around(ShareAccount, "spend")),
+        "after the charge": lambda: (around(RunAccount, "spend"), around(NormShareAccount, "spend")),
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
-        SHARE[0]: lambda: around(ShareAccount, "spend_sums"),
+        SHARE[0]: lambda: around(NormShareAccount, "spend_sums"),
         SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_shares", before=True),
         SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_shares"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
-        "before the sum": lambda: around(Ranks, "add_up", before=True),
-        "after the sum": lambda: around(Ranks, "add_up"),
+        "before the sum": lambda: around(Ranks, "add_over_ranks", before=True),
+        "after the sum": lambda: around(Ranks, "add_over_ranks"),
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
-        DPIS: lambda: around(ImportanceCandidates, "renew_bounds"),
+        DPIS: lambda: around(ImportanceCandidates, "renew_norm_bounds"),
     }[point]()
 
 
@@ -115,8 +115,11 @@ def life(rank, size, case, number, algorithm, point, victim):
         return found
 
     SharedRun._release_sums = seen
-    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), ShareAccount.choose_from_sum
-    ShareAccount.choose_from_sum = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_from_sum
+    NormShareAccount.choose_from_sum = lambda account, released: (
+        sums.write(f"{released!r}\n"),
+        choose(account, released),
+    )
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,
         timeout=datetime.timedelta(hours=1),

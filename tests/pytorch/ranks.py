@@ -120,7 +120,8 @@ def shares(physical_size):
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
                   physical_size=physical_size)  # fmt: skip
     return [
-        ([piece.tolist() for piece in run.loader._cut_records(batch.rows)], batch.rows.tolist()) for batch in run.loader
+        ([piece.tolist() for piece in run.loader._cut_physical_batches(batch.rows)], batch.rows.tolist())
+        for batch in run.loader
     ]
 
 
@@ -200,7 +201,7 @@ def ledger(folder, rank):
 
 def wrapped(size):
     found = torch.tensor([2**63 - 1 if dist.get_rank() == 0 else 2**60 + 3, dist.get_rank()])
-    Ranks().add_up(found)
+    Ranks().add_over_ranks(found)
     return found.tolist()
 
 

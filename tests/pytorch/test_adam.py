@@ -11,7 +11,7 @@ import torch
 from small import cross_entropy, mlp, private
 
 from tightdp.torch import DPAdam
-from tightdp.torch.adam import sum_squared_weights
+from tightdp.torch.adam import sum_squared_adam_weights
 
 
 def after(optimizer_of, gradients, start):
@@ -35,7 +35,7 @@ def test_without_noise_it_is_adamw():
 def test_weights_of_the_second_moment(beta):
     for t in (1, 2, 7, 3000):
         w = (1 - beta) * beta ** np.arange(t)[::-1] / (1 - beta**t)
-        assert w.sum() == pytest.approx(1) and sum_squared_weights(beta, t) == pytest.approx((w**2).sum())
+        assert w.sum() == pytest.approx(1) and sum_squared_adam_weights(beta, t) == pytest.approx((w**2).sum())
 
 
 def test_steps_by_hand():
@@ -59,7 +59,7 @@ def test_the_correction_takes_the_noise_out():
         p.grad = math.sqrt(noise) * torch.randn(n) + signal
         optimizer.step()
     second = optimizer.state[p]["square"].double() / (1 - beta**3000) - noise
-    deviation = math.sqrt((2 * noise**2 + 4 * noise * signal**2) * sum_squared_weights(beta, 3000) / n)
+    deviation = math.sqrt((2 * noise**2 + 4 * noise * signal**2) * sum_squared_adam_weights(beta, 3000) / n)
     assert abs(float(second.mean()) - signal**2) < 5 * deviation
 
 

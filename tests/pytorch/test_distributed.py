@@ -22,7 +22,7 @@ import tightdp as dp
 from tightdp._support.process_owner import ProcessOwner
 from tightdp.release.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
-from tightdp.torch.randomness.key import Keyed
+from tightdp.torch.randomness.key import KeyedRandomSource
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("needs torch.distributed with gloo", allow_module_level=True)
@@ -242,13 +242,17 @@ def test_a_key_stays_where_it_is(monkeypatch):
     import pickle
 
     key = bytes(range(32))
-    assert (Keyed(key, 3, ProcessOwner()).integers(4) == Keyed(key, 3, ProcessOwner()).integers(4)).all()
-    assert (Keyed(key, 3, ProcessOwner()).integers(4) != Keyed(key, 4, ProcessOwner()).integers(4)).any()
+    assert (
+        KeyedRandomSource(key, 3, ProcessOwner()).integers(4) == KeyedRandomSource(key, 3, ProcessOwner()).integers(4)
+    ).all()
+    assert (
+        KeyedRandomSource(key, 3, ProcessOwner()).integers(4) != KeyedRandomSource(key, 4, ProcessOwner()).integers(4)
+    ).any()
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="would repeat"):
-            copied(Keyed(key, 0, ProcessOwner()))
-    assert "0001" not in repr(Keyed(key, 0, ProcessOwner()))
-    source = Keyed(key, 0, ProcessOwner())
+            copied(KeyedRandomSource(key, 0, ProcessOwner()))
+    assert "0001" not in repr(KeyedRandomSource(key, 0, ProcessOwner()))
+    source = KeyedRandomSource(key, 0, ProcessOwner())
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="is a fork"):
         source.integers(1)

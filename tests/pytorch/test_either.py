@@ -9,7 +9,7 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tightdp.torch.batches.batch_places import Places
+from tightdp.torch.batches.batch_places import BatchPlaces
 from tightdp.torch.step_sums.choose_sums import AutoSums
 from tightdp.train import DPIS, AdaCliP
 
@@ -77,7 +77,7 @@ def test_a_step_leaves_empty_places_out(build):
     sums.add(model, cross_entropy, batch, 3)
     alone = [total.clone() for total in sums.convert_to_floats()]
     sums.clear_totals()
-    sums.add(model, cross_entropy, batch, 3, Places(torch.tensor([1, 2, 5]).numpy(), 8))
+    sums.add(model, cross_entropy, batch, 3, BatchPlaces(torch.tensor([1, 2, 5]).numpy(), 8))
     for one, other in zip(alone, sums.convert_to_floats(), strict=True):
         assert torch.allclose(one, other, atol=3 * 0.3 * 2.0**-12)
 

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
-from tightdp.torch.randomness.key import Key
+from tightdp.torch.randomness.key import RunKey
 from tightdp.torch.randomness.process_group import World
 from tightdp.train import DPIS, CallableModel, fit
 
@@ -88,13 +88,13 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     assert q == pytest.approx(0.2)
     norms = np.array([0.0, 1e-3, 0.5, 1.0, 2.0, 50.0, math.nan])
     before = np.array([1.0, 1e-3, 0.5, 0.6, 1.5, 0.02, 1.0]) if later else norms
-    candidates, hits = ImportanceCandidates(plan, Key(World(), int(later))), np.zeros(n)
+    candidates, hits = ImportanceCandidates(plan, RunKey(World(), int(later))), np.zeros(n)
     for number in range(trials):
-        candidates.begin_look(np.arange(n), np.arange(n), everyone=True)
-        candidates.note_norms(before)
-        candidates.renew_bounds(World())
+        candidates.begin_norm_pass(np.arange(n), np.arange(n), everyone=True)
+        candidates.note_gradient_norms(before)
+        candidates.renew_norm_bounds(World())
         rows = candidates.draw_candidate_rows(number)
-        candidates.begin_look(rows, np.arange(len(rows)), everyone=False)
+        candidates.begin_norm_pass(rows, np.arange(len(rows)), everyone=False)
         hits[rows] += candidates.select_candidates(norms[rows])
     clipped = np.minimum(np.nan_to_num(norms), 2.0)
     if later:

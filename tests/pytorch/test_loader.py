@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import tightdp as dp
 from tightdp.torch import PoissonLoader
 from tightdp.torch.batches.poisson_loader import SAFE_OPTIONS
-from tightdp.torch.batches.record_reader import RecordCollator, RecordReader
+from tightdp.torch.batches.record_reader import DatasetReader, RecordCollator
 
 
 class Squares(Dataset):
@@ -212,7 +212,7 @@ class Refilled(Dataset):
 @pytest.mark.parametrize("kind", ["tensor", "array", "dict"])
 def test_a_buffer_that_is_filled_again_holds_no_other_record(kind, collate):
     """What a record was when it was read stays, whatever the data set writes into its memory afterwards."""
-    reader = RecordReader(Refilled(kind), collate)
+    reader = DatasetReader(Refilled(kind), collate)
     records = [reader[index, 0] for index in range(12)]
     (found, count) = RecordCollator(alone=collate is not None, in_order=False)(records)[0]
     x = found["x"] if kind == "dict" else found[0]

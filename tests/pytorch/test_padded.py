@@ -13,10 +13,10 @@ from small import cross_entropy, mlp, private, table
 from test_one_pass import CASES
 
 import tightdp as dp
-from tightdp.torch.batches.batch_places import Places, choose_size, draw_places
+from tightdp.torch.batches.batch_places import BatchPlaces, choose_physical_batch_size, draw_batch_places
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
 from tightdp.torch.gradient_sums.per_example_gradients import PerExampleGradients
-from tightdp.torch.step_sums.importance_sums import ExactUnits
+from tightdp.torch.step_sums.importance_sums import ExactUnitSums
 
 
 def places_of(found, rows, size):
@@ -28,7 +28,7 @@ def test_a_record_draws_its_place_whatever_others_are_there(rows):
     """Places of two records are independent and uniform, however many records there are, more than places as well."""
     counts, source = dict.fromkeys(itertools.product(range(4), range(4)), 0), dp.Philox(3)
     for _ in range(6000):
-        found = draw_places(np.array(rows), 4, source)
+        found = draw_batch_places(np.array(rows), 4, source)
         counts[places_of(found, [11, 22], 4)] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-6
 
@@ -37,7 +37,7 @@ def test_a_record_draws_its_place_whatever_others_are_there(rows):
 @pytest.mark.parametrize("records", [0, 1, 7, 500])
 def test_records_fill_the_first_physical_batch_that_has_their_place(records, size):
     rows = np.arange(records) * 3
-    found = draw_places(rows, size, dp.Philox(5)).reshape(-1, size)
+    found = draw_batch_places(rows, size, dp.Philox(5)).reshape(-1, size)
     assert sorted(found[found >= 0]) == list(rows)
     for place in found.T:
         taken = (place >= 0).sum()
@@ -49,10 +49,10 @@ def test_the_price_is_what_the_page_says():
     """docs/theory/training.md, section 8"""
 
     def rows(records, size):
-        return np.mean([len(draw_places(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
+        return np.mean([len(draw_batch_places(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
 
     assert all(1.25 < rows(32 * size, size) < 1.5 for size in (16, 32)) and 1.8 < rows(8 * 64, 64) < 2.2
-    assert [choose_size(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
+    assert [choose_physical_batch_size(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # attention is taken record by record there
@@ -66,7 +66,9 @@ def test_integers_of_a_record_follow_from_it_and_its_place(case):
 
     def integers(chosen, where):
         sums = ExactSums(plan, parameters)
-        sums.add(model, loss_fn, [tensor[list(chosen)] for tensor in batch], len(chosen), Places(np.array(where), 16))
+        sums.add(
+            model, loss_fn, [tensor[list(chosen)] for tensor in batch], len(chosen), BatchPlaces(np.array(where), 16)
+        )
         return sums.integers()[0]
 
     chosen, where = [4, 0, 7, 8, 2], [1, 2, 7, 11, 15]
@@ -129,7 +131,7 @@ def test_a_batch_without_records_and_a_model_that_is_taken_one_by_one():
 @pytest.mark.parametrize("size", [None, 5])
 def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch):
     """Candidates, and all records before an epoch: norms that are compared and remembered, bit for bit."""
-    noted, norms = [], ExactUnits.find_norms
+    noted, norms = [], ExactUnitSums.find_gradient_norms
     records = table(30)
     model = mlp()
     still = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -140,7 +142,7 @@ def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch
         noted.append((batch, places, found))
         return found
 
-    monkeypatch.setattr(ExactUnits, "find_norms", kept)
+    monkeypatch.setattr(ExactUnitSums, "find_gradient_norms", kept)
     run.step(cross_entropy, next(iter(run.loader)))
     assert sum(len(found) for _, _, found in noted) == 30
     assert len(np.unique(np.concatenate([found for _, _, found in noted]))) == 30
@@ -149,7 +151,7 @@ def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch
         assert places.size == (size or 8)
         for i, place in enumerate(places.where):
             one = [tensor[i : i + 1] for tensor in batch]
-            assert norms(sums, model, cross_entropy, one, 1, Places(np.array([place]), places.size)) == found[i]
+            assert norms(sums, model, cross_entropy, one, 1, BatchPlaces(np.array([place]), places.size)) == found[i]
 
 
 def test_what_is_refused():

@@ -19,7 +19,7 @@ from tightdp.models import dense
 from tightdp.torch.onepass import position_products as positions
 from tightdp.torch.onepass import products as product_sums
 from tightdp.torch.onepass.factors import GradientRows, OuterProducts, SummedProducts
-from tightdp.torch.onepass.position_products import PositionProducts, clip_positions, is_sum_cheaper
+from tightdp.torch.onepass.position_products import PositionProducts, clip_position_products, is_product_sum_cheaper
 from tightdp.torch.onepass.products import ProductSums
 
 
@@ -27,11 +27,11 @@ from tightdp.torch.onepass.products import ProductSums
 def never_formed():
     """No sum of products is formed, although that takes less work for small shapes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product_sums, "is_sum_cheaper", lambda positions, left, right: positions > 1)
+        patch.setattr(product_sums, "is_product_sum_cheaper", lambda positions, left, right: positions > 1)
         yield
 
 
-GRID = dense.choose_outer_product_grid(1.0)
+GRID = dense.choose_dense_product_grid(1.0)
 
 
 def sums_of(factors, shapes, max_norm=1.0, chosen=None):
@@ -51,7 +51,7 @@ def is_within(totals, grid, max_norm=1.0):
 def add_alone(left, right, factors, bound=2.0**30):
     """Integers of records for given norms: the clipped factors, and the sum of each record."""
     products = PositionProducts(OuterProducts(left, right, left.shape[2]))
-    clipped = clip_positions([products], factors, bound, 1 / GRID)
+    clipped = clip_position_products([products], factors, bound, 1 / GRID)
     total = torch.zeros(left.shape[2], right.shape[2], dtype=torch.int64)
     products.add_to(total)
     return clipped, total
@@ -116,7 +116,7 @@ def test_norms_of_integers_are_not_too_small():
         q[:4, 1, 0] += 1
         w[2:6, 2:] = 0
         inner = [torch.from_numpy((x @ x.transpose(0, 2, 1)).astype(np.float64)) for x in (w, q)]
-        for k, found in enumerate(positions.bound_squared_norms(*inner)):
+        for k, found in enumerate(positions.bound_squared_product_norms(*inner)):
             exact = int(
                 sum(
                     int(a) * int(b)
@@ -176,8 +176,8 @@ def test_bounds_of_norms_have_the_same_bits_beside_others(four_threads):
     """A record whose integers were too long is rounded anew beside the others that were, which may be none."""
     inner = torch.randn(3, 260, 9, dtype=torch.float64)
     inner = inner @ inner.transpose(1, 2)
-    together = positions.bound_squared_norms(inner, inner)
-    assert together.tolist() == [float(positions.bound_squared_norms(x[None], x[None])) for x in inner]
+    together = positions.bound_squared_product_norms(inner, inner)
+    assert together.tolist() == [float(positions.bound_squared_product_norms(x[None], x[None])) for x in inner]
 
 
 def test_norms_do_not_depend_on_words_of_other_records():
@@ -185,10 +185,10 @@ def test_norms_do_not_depend_on_words_of_other_records():
     among = np.zeros((90, 16), np.float32)
     places = np.sort(np.random.default_rng(2).choice(90, 40, replace=False))
     among[places] = row
-    found = [float(product_sums._square_norms(x.reshape(1, -1))[0]) for x in (row, among)]
+    found = [float(product_sums._compute_squared_row_norms(x.reshape(1, -1))[0]) for x in (row, among)]
     assert found[0] == found[1] >= sum(Fraction(float(x)) ** 2 for x in row.flatten())
     row[3, 2] = np.nan
-    assert torch.isinf(product_sums._square_norms(row.reshape(1, -1))).all()
+    assert torch.isinf(product_sums._compute_squared_row_norms(row.reshape(1, -1))).all()
 
 
 def test_records_that_are_not_chosen_add_nothing():
@@ -211,7 +211,7 @@ def test_tries_are_bounded_and_then_a_record_adds_nothing():
             return torch.where(factors > 0, found + torch.inf, found)
 
     products = TooLong(OuterProducts(torch.randn(2, 3, 8), torch.randn(2, 3, 8), 8))
-    clipped = clip_positions([products], torch.tensor([1.0, 2.0]), 2.0**30, 1 / GRID)
+    clipped = clip_position_products([products], torch.tensor([1.0, 2.0]), 2.0**30, 1 / GRID)
     assert len(calls) <= positions.TRIES + 1 and not calls[-1].any() and not clipped.factors.any()
     total = torch.zeros(8, 8, dtype=torch.int64)
     products.add_to(total)
@@ -229,9 +229,13 @@ def test_norms_that_are_wrong_do_not_pass_the_bound():
 
 
 def test_shapes_alone_decide():
-    assert is_sum_cheaper(16, 768, 256) and not is_sum_cheaper(1, 768, 256)
-    assert not is_sum_cheaper(64, 768, 256) and not is_sum_cheaper(196, 16, 64)  # forming takes less work
-    assert not is_sum_cheaper(2, 2**19, 2**19) and not is_sum_cheaper(2**13, 2**17, 2**17)  # inner products too large
+    assert is_product_sum_cheaper(16, 768, 256) and not is_product_sum_cheaper(1, 768, 256)
+    assert not is_product_sum_cheaper(64, 768, 256) and not is_product_sum_cheaper(
+        196, 16, 64
+    )  # forming takes less work
+    assert not is_product_sum_cheaper(2, 2**19, 2**19) and not is_product_sum_cheaper(
+        2**13, 2**17, 2**17
+    )  # inner products too large
 
 
 class Sentences(nn.Module):

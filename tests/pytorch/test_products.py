@@ -9,7 +9,7 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, still, table
 from test_one_pass import CASES
 
-from tightdp.torch.batches.batch_places import Places
+from tightdp.torch.batches.batch_places import BatchPlaces
 from tightdp.torch.onepass import products
 from tightdp.torch.onepass.products import ProductSums
 
@@ -35,7 +35,9 @@ def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch
     outputs = sum(len(p) for name, p in parameters.items() if sums.gradient_ways[name] == "product")
     rounding = bool(outputs) * 2.0**-14 + outputs**0.5 * 2.0**-15 + 2.0**-28  # section 7
     found = sums._find_factors(model, loss_fn, batch, len(batch[0])).values()
-    positions = [products._join_uses(each).right.shape[1] for each in found if products._is_sum(each)]
+    positions = [
+        products._join_uses_of_parameter(each).right.shape[1] for each in found if products._is_sum_of_products(each)
+    ]
     rounding += 2.0**-14 * max(positions, default=0)  # section 9
     rounding *= len(batch[0]) * max_norm
     for name, total in zip(parameters, sums.convert_to_floats(), strict=True):
@@ -80,8 +82,8 @@ def test_words_that_do_not_occur_change_no_bit(monkeypatch):
     model = torch.nn.Sequential(torch.nn.Embedding(70, 16), torch.nn.Flatten(), torch.nn.Linear(5 * 16, 3))
     batch = [torch.randint(0, 70, (9, 5)), torch.randint(0, 3, (9,))]
     found = []
-    for sparse in (products._is_sparse, lambda factors: False):
-        monkeypatch.setattr(products, "_is_sparse", sparse)
+    for sparse in (products._is_sparse_embedding, lambda factors: False):
+        monkeypatch.setattr(products, "_is_sparse_embedding", sparse)
         sums, _ = made(model, 0.1)
         sums.add(model, cross_entropy, batch, 9)
         found.append(sums.integers()[0].clone())
@@ -96,7 +98,7 @@ def test_places():
     def integers(chosen, where):
         sums.clear_totals()
         part = [tensor[chosen] for tensor in batch]
-        sums.add(model, cross_entropy, part, len(chosen), Places(np.array(where), 16))
+        sums.add(model, cross_entropy, part, len(chosen), BatchPlaces(np.array(where), 16))
         return sums.integers()[0].clone()
 
     where = [1, 2, 7, 11, 15]

@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch import DPAdam
-from tightdp.torch.plan.norm_share_account import make_account
-from tightdp.torch.plan.plan import plan
+from tightdp.torch.plan.norm_share_account import make_run_account
+from tightdp.torch.plan.plan import plan_run
 from tightdp.train import DPIS, CallableModel, fit
 
 NOISE = 30.0
@@ -41,13 +41,13 @@ def made(dataset=None, **settings):
 def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, epsilon):
     """The plan alone, for as many records as are said: each epoch's steps are charged, whatever the sum says."""
     paid = []
-    given = plan(
+    given = plan_run(
         records, dp.Philox(3), epsilon=epsilon, delta=1e-7, batch_size=batch_size, epochs=2, max_norm=(1.0,),
         noise_multiplier=None, public_size=None if counted else records, arithmetic="exact", own=algorithm,
         size=10, pay=paid.append,
     )  # fmt: skip
     assert paid == [given.charged] and given.charged.epsilon(1e-7).upper <= epsilon
-    account = make_account(given, 10)
+    account = make_run_account(given, 10)
     for share in (0.001, 1.0):
         if algorithm.norm_share is None:
             account.spend_sums()

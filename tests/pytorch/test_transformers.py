@@ -98,7 +98,9 @@ def test_sums_are_those_of_records_taken_alone(name, kind):
 def test_they_train_by_default(name):
     model = MODELS[name]().train()
     run = private(model, TensorDataset(*sentences()), batch_size=5)
-    assert run.plan.arithmetic == "auto" and isinstance(run._sum_maker.make_plain(run._check_parameters()), AutoSums)
+    assert run.plan.arithmetic == "auto" and isinstance(
+        run._sum_maker.make_plain_sums(run._check_parameters()), AutoSums
+    )
     run.fit(loss)
     assert "vectorised" not in run.ways_.values() and run.privacy_ <= 3.0
 

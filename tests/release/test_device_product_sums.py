@@ -31,14 +31,14 @@ def draw_layers(g, rows, dtype, shapes):
 
 def both(layers, max_norm, *, grid=None, taken=None, fresh=False, max_norms=None, processors=3, chunk=1 << 20):
     """Sums of the device's kernels and of the CPU's, which start at 5."""
-    grid = grid or dense.choose_outer_product_grid(max_norm)
+    grid = grid or dense.choose_dense_product_grid(max_norm)
     totals = [[np.full((r.shape[1], x.shape[1]), 5) for x, r in layers] for _ in range(2)]
     _testing.emulate_product_sum(
         [(x, r, total) for (x, r), total in zip(layers, totals[0], strict=True)], max_norm / grid, 1 / grid,
         None if taken is None else taken.astype(np.uint8), fresh, None if max_norms is None else max_norms / grid,
         processors, chunk,
     )  # fmt: skip
-    dense.add_outer_products(layers, max_norm, totals[1], grid=grid, taken=taken, fresh=fresh, max_norms=max_norms)
+    dense.add_dense_products(layers, max_norm, totals[1], grid=grid, taken=taken, fresh=fresh, max_norms=max_norms)
     return totals
 
 
@@ -53,7 +53,7 @@ def agree(totals):
 def test_sums_are_those_of_the_cpu(shapes, dtype):
     layers = draw_layers(np.random.default_rng(1), 67, dtype, shapes)
     for max_norm, coarser in ((1e-20, 1), (4.0, 1 << 9)):
-        grid = coarser * dense.choose_outer_product_grid(max_norm)
+        grid = coarser * dense.choose_dense_product_grid(max_norm)
         assert any((total != 5).any() for total in agree(both(layers, max_norm, grid=grid)))
 
 
@@ -95,7 +95,7 @@ def test_nothing_to_add(shapes, rows):
 def test_bounds_beyond_the_common_one_are_confined():
     """The host checks its own bounds. Those in device memory are not checked, and break no guarantee."""
     layers = draw_layers(np.random.default_rng(4), 4, np.float64, [(6, 3)])
-    grid = dense.choose_outer_product_grid(1.0)
+    grid = dense.choose_dense_product_grid(1.0)
     found = []
     for bounds in (np.array([2.0, np.nan, -1.0, np.inf]), np.array([1.0, 0.0, 0.0, 1.0])):
         total = np.zeros((3, 6), np.int64)

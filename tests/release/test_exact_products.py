@@ -16,18 +16,18 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.models import dense
 from tightdp.models.linear import Hinge, Logistic, Multinomial
-from tightdp.models.model import Gradients, wrap_gradient_matrix
+from tightdp.models.model import ModelGradients, wrap_model_gradient_matrix
 from tightdp.train import LinearModel, Perceptron, Records
 
 DTYPES = [np.float32, np.float64]
 
 
 def layer(x, r, bias):
-    return dense.DenseLayer(x, r, dense.round_layer_inputs_to_units(x, bias), bias)
+    return dense.DenseLayer(x, r, dense.round_dense_inputs_to_units(x, bias), bias)
 
 
 def moved_tables(layers, grid, center, scale):
-    _, tables = dense._prepare_layer_center_and_scale(layers, grid, center, scale)
+    _, tables = dense._prepare_dense_center_and_scale(layers, grid, center, scale)
     cut = []
     for one, (a, s, _) in zip(layers, tables, strict=True):
         width = one.shape[1]
@@ -37,7 +37,7 @@ def moved_tables(layers, grid, center, scale):
 
 def by_reference(layers, max_norm, center=None, scale=None, normalize=False, weights=None):
     """m_k of every record, one at a time."""
-    grid = dense.grid_for_outer_products(max_norm, center, scale)
+    grid = dense.choose_dense_gradient_grid(max_norm, center, scale)
     moved, bound = None, max_norm / grid
     if center is not None or scale is not None:
         moved, bound = moved_tables(layers, grid, center, scale), max_norm
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_reference_bit_for_bit(columns, dtype):
     g = np.random.default_rng(columns)
     x, table = g.normal(size=(21, columns)).astype(dtype), g.normal(size=(6, columns)).astype(dtype)
     for outputs, bias in ((1, None), (6, table[:, 0].copy()), (5, None)):
-        found = dense.apply_affine_map(x, table[:outputs], None if bias is None else bias[:outputs])
+        found = dense.apply_dense_affine_map(x, table[:outputs], None if bias is None else bias[:outputs])
         expected = [reference.affine(row, table[:outputs], None if bias is None else bias[:outputs]) for row in x]
         np.testing.assert_array_equal(found, expected)
 
@@ -83,7 +83,7 @@ def test_rows_in_integers_are_those_of_the_reference(columns, dtype):
     x = (sizes[:, None] * g.normal(size=(40, columns))).astype(dtype)
     x[3], x[4, 0], x[5, -1] = 0, np.nan, np.inf
     for bias in (False, True):
-        steps, squares = dense.round_layer_inputs_to_units(x, bias)
+        steps, squares = dense.round_dense_inputs_to_units(x, bias)
         for row, step, square in zip(x, steps, squares, strict=True):
             expected, q = reference.integers(row, bias)
             assert step == expected and square == sum(int(v) ** 2 for v in q)
@@ -103,7 +103,7 @@ def test_sums_are_those_of_the_reference_bit_for_bit(shapes, options, dtype):
     for max_norm in (1e-20, 0.3, 4.0, 1e20):
         for weights in (None, np.append(g.random(69), 1.0)):
             rows = by_reference(layers, max_norm, center, scale, normalize, weights)
-            found = dense.sum_clipped_outer_products(
+            found = dense.sum_clipped_dense_gradients(
                 layers, max_norm, center, scale, normalize=normalize, weights=weights
             )
             assert found.tolist() == [sum(column) for column in zip(*rows, strict=True)]
@@ -122,11 +122,11 @@ def test_a_weighted_record_stays_within_the_bound_in_rational_arithmetic(options
     (one,) = random_layers(g, len(SHARES), dtype, [(9, 3, True)], size)
     center = 0.1 * g.normal(size=30) if options in ("center", "both") else None
     scale = g.uniform(0.1, 3, 30) if options in ("scale", "both") else None
-    grid, b = dense.grid_for_outer_products(0.7, center, scale), np.ones(30) if scale is None else scale
+    grid, b = dense.choose_dense_gradient_grid(0.7, center, scale), np.ones(30) if scale is None else scale
     for k, share in enumerate(SHARES):
         alone = [layer(one.inputs[k : k + 1], one.errors[k : k + 1], True)]
         sums = [
-            dense.sum_clipped_outer_products(
+            dense.sum_clipped_dense_gradients(
                 alone, 0.7, center, scale, normalize=options == "normalize", weights=weights
             )
             for weights in (None, np.array([share]))
@@ -142,7 +142,7 @@ def test_weights_leave_norms_and_unit_vectors_as_they_are():
     """DPIS takes records by their weighted norms, and adds unit vectors: the weight goes into one of the two."""
     g = np.random.default_rng(0)
     layers, shares = random_layers(g, 50, np.float64, [(6, 2, True)]), g.random(50)
-    plain, weighted = Gradients(layers), Gradients(layers, weights=shares)
+    plain, weighted = ModelGradients(layers), ModelGradients(layers, weights=shares)
     np.testing.assert_array_equal(weighted.compute_norms(), plain.compute_norms())
     np.testing.assert_array_equal(weighted.clip_norms(2.0), plain.clip_norms(2.0) * shares)
     everyone = np.ones(50, bool)
@@ -163,16 +163,16 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, b
     r = np.array([data.draw(st.lists(floats(width), min_size=o, max_size=o))], dtype)
     layers = [layer(x, r, bias)]
     for normalize in (False, True):
-        m = dense.sum_clipped_outer_products(layers, max_norm, normalize=normalize)
-        within(m, dense.grid_for_outer_products(max_norm), max_norm, 1)
+        m = dense.sum_clipped_dense_gradients(layers, max_norm, normalize=normalize)
+        within(m, dense.choose_dense_gradient_grid(max_norm), max_norm, 1)
     if not (np.isfinite(x).all() and np.isfinite(r).all()):
         assert not m.any()
     size = o * (d + bias)
     center = np.array(data.draw(st.lists(st.floats(-1e30, 1e30), min_size=size, max_size=size)))
     scale = np.array(data.draw(st.lists(st.floats(1e-10, 1e10), min_size=size, max_size=size)))
     for a, b in ((center, scale), (center, None), (None, scale)):
-        m = dense.sum_clipped_outer_products(layers, max_norm, a, b)
-        within(m, dense.grid_for_outer_products(max_norm, a, b), max_norm, np.ones(size) if b is None else b)
+        m = dense.sum_clipped_dense_gradients(layers, max_norm, a, b)
+        within(m, dense.choose_dense_gradient_grid(max_norm, a, b), max_norm, np.ones(size) if b is None else b)
 
 
 def within(m, grid, max_norm, scale):
@@ -187,12 +187,12 @@ def test_clipped_records_reach_the_bound_but_for_some_millionths(seed, d, o, max
     """The bound is used up, so that a clamp that is one too high would break it (the test above)."""
     g = np.random.default_rng(seed)
     x, r = g.normal(size=(1, d)), g.normal(size=(1, o))
-    m = dense.sum_clipped_outer_products([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(
+    m = dense.sum_clipped_dense_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(
         float
-    ) * dense.grid_for_outer_products(max_norm)
+    ) * dense.choose_dense_gradient_grid(max_norm)
     within(
-        dense.sum_clipped_outer_products([layer(x, 1e9 * max_norm * r, bias)], max_norm),
-        dense.grid_for_outer_products(max_norm),
+        dense.sum_clipped_dense_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm),
+        dense.choose_dense_gradient_grid(max_norm),
         max_norm,
         1,
     )
@@ -214,7 +214,7 @@ def test_sums_are_near_those_of_real_numbers(dtype, scaled):
         norms = np.linalg.norm((rows - center) / scale, axis=1)
         expected = ((rows - center) * np.minimum(1, max_norm / norms)[:, None]).sum(axis=0)
         options = (center, scale) if scaled else ()
-        found = dense.sum_clipped_outer_products(layers, max_norm, *options) * dense.grid_for_outer_products(
+        found = dense.sum_clipped_dense_gradients(layers, max_norm, *options) * dense.choose_dense_gradient_grid(
             max_norm, *options
         )
         # Section 3: a record is off by its inputs' rounding, 2^-20 sqrt(d + 1), and twice the margin, which is here at
@@ -222,7 +222,7 @@ def test_sums_are_near_those_of_real_numbers(dtype, scaled):
         error = max_norm * (2.0**-20 * 31**0.5 + 2 * 2.0**-18 * 5**0.5 * (4 if scaled else 1))
         np.testing.assert_allclose(found, expected, rtol=0, atol=500 * error)
         if not scaled:
-            np.testing.assert_allclose(dense.compute_outer_product_norms(layers), norms, rtol=2.0**-20 * 31**0.5)
+            np.testing.assert_allclose(dense.compute_dense_gradient_norms(layers), norms, rtol=2.0**-20 * 31**0.5)
 
 
 MODELS = {
@@ -295,9 +295,9 @@ def test_dropping_a_row_permuting_rows_and_threads(name, dtype):
         kept = np.arange(len(X)) != k
         less = sums_of(model, w, X[kept], y[kept], center, scale)
         grids = [
-            dense.grid_for_outer_products(0.7),
-            dense.grid_for_outer_products(0.7, center, scale),
-            dense.grid_for_outer_products(0.7),
+            dense.choose_dense_gradient_grid(0.7),
+            dense.choose_dense_gradient_grid(0.7, center, scale),
+            dense.choose_dense_gradient_grid(0.7),
         ]
         for moved, grid, b in zip(np.subtract(whole, less), grids, (1, scale, 1), strict=True):
             within(moved, grid, 0.7, b)
@@ -332,8 +332,8 @@ def test_sums_past_what_a_double_holds_are_exact():
     """One row so often that the doubles must be emptied into integers many times over."""
     n = 100_003
     one = np.array([[1.0, -0.3, 0.7]])
-    single = dense.sum_clipped_outer_products([layer(one, np.array([[5.0]]), True)], 1.0)
-    many = dense.sum_clipped_outer_products([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
+    single = dense.sum_clipped_dense_gradients([layer(one, np.array([[5.0]]), True)], 1.0)
+    many = dense.sum_clipped_dense_gradients([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
     assert many.tolist() == [n * int(v) for v in single]
 
 
@@ -341,7 +341,7 @@ def test_sums_wrap_modulo_two_to_the_64():
     n = 1 << 27
     bound = 2.0**38 * (1 - 2.0**-53)
     rows = np.ones((1 << 16, 1), np.float32)
-    steps = dense.round_layer_inputs_to_units(rows, False)
+    steps = dense.round_dense_inputs_to_units(rows, False)
     out = np.zeros(1, np.int64)
     _core.dense.outer_sum([(rows, rows, *steps, False, None)], bound, 2.0**60, 0.0, True, None, None, None, out)
     assert n * (int(out[0]) // len(rows)) >= 2**63  # what 2^27 of them would add up to
@@ -400,16 +400,16 @@ def test_taken_records_alone_are_added():
     taken = g.random(100) < 0.4
     part = []
     for one in layers:
-        units = dense.RowUnits(*(u[taken] for u in one.units))
+        units = dense.DenseRowUnits(*(u[taken] for u in one.units))
         part.append(dense.DenseLayer(one.inputs[taken], one.errors[taken], units, one.bias))
     found, alone = (
-        Gradients(layers).sum_unit_gradients(2.0, taken),
-        Gradients(part).sum_unit_gradients(2.0, np.ones(taken.sum(), bool)),
+        ModelGradients(layers).sum_unit_gradients(2.0, taken),
+        ModelGradients(part).sum_unit_gradients(2.0, np.ones(taken.sum(), bool)),
     )
     np.testing.assert_array_equal(found, alone)
-    assert not Gradients(layers).sum_unit_gradients(2.0, np.zeros(100, bool)).any()
+    assert not ModelGradients(layers).sum_unit_gradients(2.0, np.zeros(100, bool)).any()
 
 
 def test_an_empty_batch_adds_nothing():
-    empty = wrap_gradient_matrix(np.zeros((0, 3)), np.zeros(0, bool))
+    empty = wrap_model_gradient_matrix(np.zeros((0, 3)), np.zeros(0, bool))
     assert empty.sum_clipped(1.0).tolist() == [0, 0, 0] and empty.compute_norms().shape == (0,)

@@ -26,14 +26,14 @@ def added(layers, max_norm, grid=None, taken=None, totals=None):
     """The sums, a vector for all layers."""
     if totals is None:
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-    dense.add_outer_products(
-        layers, max_norm, totals, grid=grid or dense.choose_outer_product_grid(max_norm), taken=taken
+    dense.add_dense_products(
+        layers, max_norm, totals, grid=grid or dense.choose_dense_product_grid(max_norm), taken=taken
     )
     return np.concatenate([total.reshape(-1) for total in totals])
 
 
 def by_reference(layers, max_norm, grid=None):
-    grid = grid or dense.choose_outer_product_grid(max_norm)
+    grid = grid or dense.choose_dense_product_grid(max_norm)
     rows = [
         reference.short_contribution([(x[k], r[k]) for x, r in layers], max_norm / grid, 1 / grid)
         for k in range(len(layers[0][0]))
@@ -58,7 +58,7 @@ SHAPES = [[(5, 1)], [(32, 4)], [(33, 5), (1, 1)], [(17, 3), (129, 2), (40, 1)], 
 def test_sums_are_those_of_the_reference_bit_for_bit(shapes, dtype):
     layers = random_layers(np.random.default_rng(1), 67, dtype, shapes)
     for max_norm, coarser in ((1e-20, 1), (0.3, 1), (4.0, 1 << 9), (1e20, 1)):
-        grid = coarser * dense.choose_outer_product_grid(max_norm)
+        grid = coarser * dense.choose_dense_product_grid(max_norm)
         assert added(layers, max_norm, grid).tolist() == by_reference(layers, max_norm, grid)
 
 
@@ -80,7 +80,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, m
         ]
         layers.append(tuple(np.array([values], dtype) for values in drawn))
     m = added(layers, max_norm)
-    within(m, dense.choose_outer_product_grid(max_norm), max_norm)
+    within(m, dense.choose_dense_product_grid(max_norm), max_norm)
     if not all(np.isfinite(operand).all() for layer in layers for operand in layer):
         assert not m.any()
     assert m.tolist() == by_reference(layers, max_norm)
@@ -92,7 +92,7 @@ def test_clipped_records_reach_the_bound_but_for_the_margin(seed, d, o, max_norm
     """The bound is used up, so that one that is broken by a little would be broken."""
     g = np.random.default_rng(seed)
     layers = [(g.normal(size=(1, d)), 1e9 * max_norm * g.normal(size=(1, o)))]
-    m, grid = added(layers, max_norm), dense.choose_outer_product_grid(max_norm)
+    m, grid = added(layers, max_norm), dense.choose_dense_product_grid(max_norm)
     within(m, grid, max_norm)
     # Twice the margin sqrt(o Q)/2 in 2^29 steps at least, |q| < 2^15, or what truncation takes of 40 entries.
     assert np.linalg.norm(m.astype(float)) * grid >= max_norm * (1 - (o**0.5 * 2.0**-14 if o > 1 else 2.0**-24))
@@ -110,7 +110,7 @@ def test_the_ends_of_32_bits(outputs, sign):
             one = [(np.array([[x, 0.0, 1e-9]]), errors)]
             many = [(np.repeat(a, n, axis=0), np.repeat(b, n, axis=0)) for a, b in one]
             single = added(one, max_norm)
-            within(single, dense.choose_outer_product_grid(max_norm), max_norm)
+            within(single, dense.choose_dense_product_grid(max_norm), max_norm)
             assert single.any() and added(many, max_norm).tolist() == [n * int(v) for v in single]
 
 
@@ -121,7 +121,7 @@ def test_entries_and_weights_at_every_place_of_their_range():
     w, q = g.integers(-(1 << 15), 1 << 15, (n, 4)), g.integers(-100, 101, (n, 5))
     x = np.column_stack([q, np.full(n, 1 << 14)]).astype(np.float64)  # steps are 1
     errors = np.ldexp(w.astype(np.float64), -29)
-    assert (dense.round_layer_inputs_to_units(x, False, digits=15).steps == 1).all()
+    assert (dense.round_dense_inputs_to_units(x, False, digits=15).steps == 1).all()
     found = added([(x, errors)], 4.0, grid=2.0**-28).reshape(4, 6)
     np.testing.assert_array_equal(found, np.rint(w / 2).astype(np.int64).T @ x.astype(np.int64))
 
@@ -166,7 +166,7 @@ def test_sums_are_near_those_of_real_numbers():
     )
     for max_norm in (3.0, 15.0, 1e3):
         expected = (rows * np.minimum(1, max_norm / np.linalg.norm(rows, axis=1))[:, None]).sum(axis=0)
-        found = added(layers, max_norm) * dense.choose_outer_product_grid(max_norm)
+        found = added(layers, max_norm) * dense.choose_dense_product_grid(max_norm)
         # Section 7: an entry is off by 2^-14 C, and clipped records are short by twice the margin of 7 outputs.
         np.testing.assert_allclose(found, expected, rtol=0, atol=400 * max_norm * (2.0**-14 + 7**0.5 * 2.0**-14))
 
@@ -174,10 +174,10 @@ def test_sums_are_near_those_of_real_numbers():
 def test_what_does_not_fit_is_refused():
     x, r, total = np.ones((2, 3)), np.ones((2, 4)), np.zeros((4, 3), np.int64)
     with pytest.raises(ValueError, match="must fit"):
-        dense.add_outer_products([(x, r)], 1.0, [total], grid=2.0**-31)  # finer than 32 bits allow
+        dense.add_dense_products([(x, r)], 1.0, [total], grid=2.0**-31)  # finer than 32 bits allow
     for layers, totals in ((([x[:1], r],), [total]), (([x, r],), [total[:3]]), (([x, r],), [])):
         with pytest.raises(ValueError):
-            dense.add_outer_products(layers, 1.0, totals, grid=2.0**-29)
+            dense.add_dense_products(layers, 1.0, totals, grid=2.0**-29)
 
 
 def ends_of_digits(g, shape, most):
@@ -204,7 +204,7 @@ def test_every_way_adds_the_integers_of_the_reference(way, rows, outputs, column
         w = ends_of_digits(g, (rows, outputs), most).astype(np.int32)
         w[:, :1] = most * (1 if rows % 2 else -1)  # one column of sums grows without end
         sums = np.full((outputs, columns), 3)
-        dense.add_integer_outer_product(w, q, sums, largest_product=largest)
+        dense.add_integer_dense_product(w, q, sums, largest_product=largest)
         np.testing.assert_array_equal(sums, 3 + reference.integer_product(w, q))
 
 
@@ -218,7 +218,7 @@ def test_fresh_totals_do_not_count():
     g = np.random.default_rng(6)
     layers = random_layers(g, 40, np.float64, [(30, 5), (20, 1)])
     totals = [g.integers(-9, 9, (5, 30)), g.integers(-9, 9, (1, 20))]
-    dense.add_outer_products(layers, 0.5, totals, grid=dense.choose_outer_product_grid(0.5), fresh=True)
+    dense.add_dense_products(layers, 0.5, totals, grid=dense.choose_dense_product_grid(0.5), fresh=True)
     np.testing.assert_array_equal(np.concatenate([t.reshape(-1) for t in totals]), added(layers, 0.5))
 
 
@@ -227,16 +227,16 @@ def test_fresh_totals_do_not_count():
 @pytest.mark.parametrize("shapes", [*SHAPES, [(5000, 3), (9, 40)]])
 def test_a_release_in_the_same_pass_has_the_bits_of_two_passes(shapes, dtype, held):
     g = np.random.default_rng(7)
-    layers, grid = random_layers(g, 70, np.float32, shapes), dense.choose_outer_product_grid(0.5)
+    layers, grid = random_layers(g, 70, np.float32, shapes), dense.choose_dense_product_grid(0.5)
     start = [g.integers(-(2**40), 2**40, (o, d)) for d, o in shapes] if held else []
     totals = [total.copy() for total in start] or [np.zeros((o, d), np.int64) for d, o in shapes]
-    dense.add_outer_products(layers, 0.5, totals, grid=grid)
+    dense.add_dense_products(layers, 0.5, totals, grid=grid)
     first = [int(x) for x in np.cumsum([5, *(o * d for d, o in shapes)])[:-1]]
     for total, index in zip(totals, first, strict=True):
         _core.add_rounded_normals(_core.philox_stream(3, 8), np.array(2.5e9), total.reshape(-1), index)
     out = [np.empty((o, d), dtype) for d, o in shapes]
     kept = [total.copy() for total in start]
-    dense.release_outer_products(
+    dense.release_dense_products(
         layers, 0.5, kept, out, grid=grid, deviation=2.5e9, stream=_core.philox_stream(3, 8), first=first, divisor=37.0
     )
     for found, total in zip(out, totals, strict=True):
@@ -247,23 +247,23 @@ def test_a_release_in_the_same_pass_has_the_bits_of_two_passes(shapes, dtype, he
 def test_sums_that_were_released_are_released_once():
     layers, grid = (
         random_layers(np.random.default_rng(9), 20_000, np.float32, [(3, 2)]),
-        dense.choose_outer_product_grid(1.0),
+        dense.choose_dense_product_grid(1.0),
     )
     expected, totals = added(layers, 1.0) * grid, [np.zeros((2, 3), np.int64)]
     for times in (1, 0):  # of the records: more than are packed at once, and none
         out = [np.empty((2, 3))]
         some = layers if times else [(x[:0], r[:0]) for x, r in layers]
-        dense.release_outer_products(some, 1.0, totals, out, grid=grid, deviation=0.0, stream=None, first=[0])
+        dense.release_dense_products(some, 1.0, totals, out, grid=grid, deviation=0.0, stream=None, first=[0])
         np.testing.assert_array_equal(out[0].reshape(-1), times * expected)
 
 
 def test_a_release_without_noise_is_the_sum():
     layers, grid = (
         random_layers(np.random.default_rng(8), 33, np.float32, [(12, 4)]),
-        dense.choose_outer_product_grid(2.0),
+        dense.choose_dense_product_grid(2.0),
     )
     out = [np.empty((4, 12))]
-    dense.release_outer_products(layers, 2.0, [], out, grid=grid, deviation=0.0, stream=None, first=[0])
+    dense.release_dense_products(layers, 2.0, [], out, grid=grid, deviation=0.0, stream=None, first=[0])
     np.testing.assert_array_equal(out[0].reshape(-1), added(layers, 2.0) * grid)
 
 
@@ -275,7 +275,7 @@ g = np.random.default_rng(0)
 layers = [(g.normal(size=(300, 90)), g.normal(size=(300, 40)))]
 def digest():
     total = np.zeros((40, 90), np.int64)
-    dense.add_outer_products(layers, 1.0, [total], grid=2.0**-29)
+    dense.add_dense_products(layers, 1.0, [total], grid=2.0**-29)
     return hash(total.tobytes())
 before = digest()  # the trial is over, and threads have started
 child = os.fork()
@@ -302,7 +302,7 @@ for dtype in (np.float32, np.float64):
                g.normal(size=(301, o)).astype(dtype)) for d, o in ((50, 7), (2000, 1), (3, 5), (33, 1), (131, 4))]
     for max_norm in (1e-6, .7, 1e9):
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-        dense.add_outer_products(layers, max_norm, totals, grid=dense.choose_outer_product_grid(max_norm))
+        dense.add_dense_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
 print(_core.isa(), h.hexdigest())
 """

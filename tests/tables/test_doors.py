@@ -231,7 +231,7 @@ class _Endless(io.RawIOBase):
 def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch):
     endless = _Endless()
     endless.seek = lambda *_: 0
-    monkeypatch.setattr("tightdp.records.sources.rows.open_file", lambda file: endless)
+    monkeypatch.setattr("tightdp.records.sources.rows.open_regular_file", lambda file: endless)
     with pytest.raises(ValueError, match=r"line 1 has more than 16,777,216 characters"):
         Rows.read(tmp_path / "long.csv")
 

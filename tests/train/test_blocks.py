@@ -8,7 +8,7 @@ from scipy import sparse
 
 import tightdp as dp
 from tightdp.records import stream
-from tightdp.records.stream import draw_rows_of_batch
+from tightdp.records.stream import draw_rows_of_record_stream
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -135,7 +135,7 @@ def test_coins_are_those_of_a_record_whatever_is_drawn_at_once(monkeypatch):
     expected = np.flatnonzero(dp.Philox(5).bernoulli(0.3, 1000))
     for many in (1, 7, 1000, 2**20):
         monkeypatch.setattr(stream, "COINS", many)
-        np.testing.assert_array_equal(draw_rows_of_batch(dp.Philox(5).stream(), 0.3, 1000), expected)
+        np.testing.assert_array_equal(draw_rows_of_record_stream(dp.Philox(5).stream(), 0.3, 1000), expected)
 
 
 @pytest.mark.parametrize(("ahead", "passes"), [(2**28, 2), (1, 101)])

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.dpis import DPISEpochSettings, build_importance_sum_query
+from tightdp.algorithms.dpis import DPISEpochSettings, build_dpis_sum_query
 from tightdp.algorithms.shared.algorithm import build_algorithm_release
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
@@ -24,7 +24,7 @@ def vectors(X):
 
 def released(X, times, seed=0, **options):
     oracle, source = vectors(X), dp.Philox(seed)
-    query = build_importance_sum_query(oracle, np.zeros(X.shape[1]), 1.0, 0.3, 2.0, 0.1, refresh=False, **options)
+    query = build_dpis_sum_query(oracle, np.zeros(X.shape[1]), 1.0, 0.3, 2.0, 0.1, refresh=False, **options)
     return np.array([query.evaluate(source) * query.grid for _ in range(times)])
 
 
@@ -83,7 +83,7 @@ def test_inclusion_is_in_proportion_to_the_clipped_norm_and_contributions_have_n
 def test_a_norm_that_grew_beyond_reach_is_never_taken_more_often_than_charged():
     """Remembered bounds that are far too small, then far too large."""
     oracle, source = vectors(np.array([[5.0]])), dp.Philox(3)
-    query = build_importance_sum_query(oracle, np.zeros(1), 1.0, 0.3, 2.0, 0.1, refresh=False)
+    query = build_dpis_sum_query(oracle, np.zeros(1), 1.0, 0.3, 2.0, 0.1, refresh=False)
     for hat, probability in ((0.2, 0.3 * 0.2), (2.0, 0.3), (50.0, 1.0 / 50.0)):
         taken = 0
         for _ in range(4000):
@@ -99,7 +99,7 @@ def test_the_estimate_is_unbiased_and_dpsgd_of_equal_cost_has_less_variance():
     X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     oracle, source = vectors(X), dp.Philox(0)
     w, trials = np.zeros(3), 3000
-    importance = build_importance_sum_query(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
+    importance = build_dpis_sum_query(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
     plain = oracle.gradient_sum_query(w, 1.0, sampling_probability=0.3)
     draws = [np.array([q.evaluate(source) * q.grid for _ in range(trials)]) / (0.3 * 300) for q in (importance, plain)]
     for d in draws:  # what truncation takes off is far below the error of the mean

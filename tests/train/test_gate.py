@@ -13,7 +13,7 @@ from exactly import within
 from together import together
 
 import tightdp as dp
-from tightdp.models.dense import grid_for_outer_products
+from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Logistic
 from tightdp.release.sampling import draw_poisson_sample
 from tightdp.train import (
@@ -167,7 +167,7 @@ def test_a_callable_model_is_held_to_its_shapes():
     records = Records(X, y)
     model = CallableModel(2, lambda w, X, y: X * w, initial=[1.0, 2.0])
     found = model.compute_gradients(np.ones(2), records).sum_clipped(2.0)
-    np.testing.assert_allclose(found * grid_for_outer_products(2.0), [3, 3], rtol=1e-12)
+    np.testing.assert_allclose(found * choose_dense_gradient_grid(2.0), [3, 3], rtol=1e-12)
     with pytest.raises(ValueError, match="losses must be given"):
         model.compute_losses(np.ones(2), records)
     with pytest.raises(ValueError, match=r"gradients must return shape \(3, 2\)"):

@@ -114,7 +114,7 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
     asked = Query((len(sums),), bound, 1.0, step, lambda source: np.array(sums, np.int64), scores=True)
     chosen = Chosen()
     with pytest.MonkeyPatch.context() as patch:
-        choice = "select_by_permute_and_flip" if permuted else "select_by_exponential_mechanism"
+        choice = "select_score_by_permute_and_flip" if permuted else "select_score_by_exponential_mechanism"
         patch.setattr(f"tightdp.gate.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
         gate.release_least_index(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightdp.models.dense import grid_for_outer_products
+from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.models.model import wrap_gradient_matrix
+from tightdp.models.model import wrap_model_gradient_matrix
 from tightdp.models.records import Records
 
 LOSSES = {
@@ -57,13 +57,13 @@ def test_gradients_are_derivatives_of_the_loss(name, intercept):
 def test_outer_products_add_up_to_what_formed_rows_do(name, intercept, dtype, transformed):
     model, records, w, g = case(name, intercept, dtype)
     rows = materialised_rows(model, records, w)
-    formed, outer = wrap_gradient_matrix(rows, records.valid), model.compute_gradients(w, records)
+    formed, outer = wrap_model_gradient_matrix(rows, records.valid), model.compute_gradients(w, records)
     # Roundings of both: docs/theory/exact-products.md, section 3.
     np.testing.assert_allclose(outer.compute_norms(), formed.compute_norms(), rtol=1e-5, atol=1e-12)
     options = (g.normal(size=model.size), g.uniform(0.5, 2, size=model.size)) if transformed else ()
     found, expected = outer.sum_clipped(0.7, *options), formed.sum_clipped(0.7, *options)
     np.testing.assert_allclose(
-        *(s * grid_for_outer_products(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15
+        *(s * choose_dense_gradient_grid(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15
     )
 
 
@@ -80,11 +80,11 @@ def test_formed_rows_are_their_own_reference():
     g = np.random.default_rng(1)
     m = g.normal(size=(6, 4))
     m[2, 1] = np.nan
-    gradients, keep = wrap_gradient_matrix(m, np.ones(6, bool)), np.array([0, 1, 3, 4, 5])
+    gradients, keep = wrap_model_gradient_matrix(m, np.ones(6, bool)), np.array([0, 1, 3, 4, 5])
     norms = np.linalg.norm(m[keep], axis=1)
     assert gradients.compute_norms()[2] == 0
     np.testing.assert_allclose(gradients.compute_norms()[keep], norms, rtol=1e-5)
     expected = (m[keep] * np.minimum(1, 1.5 / norms)[:, None]).sum(axis=0)
     np.testing.assert_allclose(
-        gradients.sum_clipped(1.5) * grid_for_outer_products(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17
+        gradients.sum_clipped(1.5) * choose_dense_gradient_grid(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from tightdp.models.dense import grid_for_outer_products
+from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPAGD, DPSGD, SGD, LogisticRegression, MLPClassifier, NoisyGD, Perceptron, Records
 
@@ -38,11 +38,11 @@ def test_gradients_are_those_of_finite_differences(activation, classes):
         norm = np.linalg.norm(rows[k])
         np.testing.assert_allclose(gradients.compute_norms()[0], norm, rtol=1e-5)
         for bound in (0.3 * norm, 2 * norm):
-            found = gradients.sum_clipped(bound) * grid_for_outer_products(bound)
+            found = gradients.sum_clipped(bound) * choose_dense_gradient_grid(bound)
             np.testing.assert_allclose(found, rows[k] * min(1, bound / norm), rtol=0, atol=1e-5 * bound)
         center, scale = g.normal(size=model.size), g.uniform(0.5, 2, model.size)
         moved = rows[k] - center
-        found = gradients.sum_clipped(0.8, center, scale) * grid_for_outer_products(0.8, center, scale)
+        found = gradients.sum_clipped(0.8, center, scale) * choose_dense_gradient_grid(0.8, center, scale)
         expected = moved * min(1, 0.8 / np.linalg.norm(moved / scale))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 

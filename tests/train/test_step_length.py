@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tightdp.algorithms.noisygd import _choose_noisygd_momentum
-from tightdp.algorithms.shared.public_step_length import bound_curvature_for_steps, choose_plain_sgd_steps
+from tightdp.algorithms.shared.public_step_length import bound_curvature_for_step_length, choose_sgd_step_length
 from tightdp.models.linear import Logistic
 from tightdp.train import DPIS, DPSGD, SGD, AdaCliP, LinearModel, LogisticRegression, NoisyGD, Public, fit
 
@@ -22,7 +22,7 @@ def clipped_slope(z, y, norm, max_norm):
 @pytest.mark.parametrize("max_norm", [1e-3, 0.1, 0.4, 0.5, 1.0, 30.0])
 def test_no_record_bends_more_along_the_intercept_and_some_come_close(max_norm):
     g = np.random.default_rng(0)
-    bound, h = bound_curvature_for_steps(max_norm), 1e-4
+    bound, h = bound_curvature_for_step_length(max_norm), 1e-4
 
     def bend(z, y, norm):
         return (clipped_slope(z + h, y, norm, max_norm) - clipped_slope(z, y, norm, max_norm)) / h
@@ -35,8 +35,8 @@ def test_no_record_bends_more_along_the_intercept_and_some_come_close(max_norm):
 @pytest.mark.parametrize("momentum", [0.0, 0.7, 0.95])
 @pytest.mark.parametrize("max_norm", [0.1, 1.0])
 def test_the_limit_is_where_steps_begin_to_diverge(momentum, max_norm):
-    curvature = bound_curvature_for_steps(max_norm)
-    longest = choose_plain_sgd_steps(Public(1, 2), math.inf, max_norm, momentum)
+    curvature = bound_curvature_for_step_length(max_norm)
+    longest = choose_sgd_step_length(Public(1, 2), math.inf, max_norm, momentum)
     for factor, shrinks in ((0.99, True), (1.01, False)):
         step, w = SGD(factor * longest.learning_rate, momentum).make_stepper(1), np.ones(1)
         for _ in range(4000):
@@ -51,17 +51,17 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
     found = []
 
     def recorded(*arguments):
-        found.append(choose_plain_sgd_steps(*arguments))
+        found.append(choose_sgd_step_length(*arguments))
         return found[-1]
 
     for module in ("noisygd", "shared.public_step_length"):
-        monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_plain_sgd_steps", recorded)
+        monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_sgd_step_length", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2
     settings = {"epsilon": 50.0, "delta": 1e-5, "public_size": 10**8, "random_state": 0}
     fit(LinearModel(2, Logistic()), X, y, algorithm(max_norm=max_norm, **shorter), **settings)
     (steps,) = found
-    longest = 2 * (1 + steps.momentum) / bound_curvature_for_steps(max_norm)
+    longest = 2 * (1 + steps.momentum) / bound_curvature_for_step_length(max_norm)
     assert steps.learning_rate == pytest.approx(longest, rel=1e-12)
 
 

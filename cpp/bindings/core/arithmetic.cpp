@@ -1,4 +1,4 @@
-// tightdp._core: checks of what all error analyses assume about arithmetic.
+// tightdp._core: checks the assumptions of all error analyses about arithmetic.
 #include "runtime/arithmetic.hpp"
 
 #include "../bind.hpp"
@@ -16,6 +16,6 @@ void bind_arithmetic(py::module_& m) {
                 throw std::runtime_error(std::string("no bound is certain here: ") + fault +
                                          " (docs/theory/closed-forms.md section 1)");
         },
-        "RuntimeError where the calling thread does not round to nearest or flushes subnormal numbers to "
+        "Raises RuntimeError if the calling thread does not round to nearest or flushes subnormal numbers to "
         "zero.");
 }

@@ -18,7 +18,8 @@ Direction direction(const std::string& name) {
     return name == "replace" ? Direction::replace : tightdp::contour::add_or_remove(name == "add");
 }
 
-// Returns a result as (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae).
+// Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the tuple (aliasing,
+// truncation, quadrature, rounding) of the parts of the error.
 py::tuple plain(const Result& r) {
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
@@ -27,7 +28,8 @@ py::tuple plain(const Result& r) {
 
 using Question = Result (*)(const Composition&, double, double);
 
-// Binds a question about a composition. Its argument `sampled` is a list of triples (sigma, q, count).
+// Binds a question about a composition, which asks for epsilon or delta. The argument `sampled` of the bound function
+// is a list of triples (sigma, q, count).
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(
@@ -66,7 +68,7 @@ void bind_contour(py::module_& m) {
         },
         "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);
     using tightdp::contour::Growing;
-    py::class_<Growing>(m, "GrowingRun", "A run of one direction that grows; not for several threads at once.")
+    py::class_<Growing>(m, "GrowingRun", "A growing run in one direction. Only one thread may use it at a time.")
         .def(py::init([](const std::string& pair) { return Growing(direction(pair)); }), "pair"_a)
         .def(
             "add",

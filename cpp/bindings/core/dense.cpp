@@ -1,4 +1,4 @@
-// tightdp._core: dense layers. The arguments are checked by python/tightdp/models/dense.py.
+// tightdp._core: dense layers. The file python/tightdp/models/dense.py checks the arguments.
 #include "../bind.hpp"
 #include "../draw_limits.hpp"
 #include "../sealed_stream.hpp"
@@ -119,8 +119,8 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
 template <class T>
 using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
 
-// Returns the arguments of add_products: the layers of a sum, its bound, and its totals. `totals` is empty, or has one
-// array for each layer.
+// Returns the arguments of add_products, which are the layers of a sum, the bound, and the totals. `totals` is empty,
+// or has one array for each layer.
 template <class T>
 tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
                                 const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets>& totals) {

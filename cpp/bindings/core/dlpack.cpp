@@ -34,5 +34,5 @@ void bind_dlpack(py::module_& m) {
         .def_property_readonly("read_only", &DlpackArray::read_only);
     m.def(
         "dlpack_array", [](const py::capsule& capsule) { return std::make_unique<DlpackArray>(capsule); },
-        py::arg("capsule"), "The tensor of a capsule, which is consumed.");
+        py::arg("capsule"), "Returns the array of a capsule. The capsule cannot be used again.");
 }

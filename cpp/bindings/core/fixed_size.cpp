@@ -1,4 +1,4 @@
-// tightdp._core: adversaries that choose the pair of data sets in each step.
+// tightdp._core: bounds against adversaries that choose the pair of data sets in each step.
 #include "../bind.hpp"
 #include "fixed_size/triangles.hpp"
 #include "unlocked.hpp"
@@ -8,7 +8,7 @@ namespace {
 using tightdp::fixed_size::Kernel;
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
-// Returns the result of f() as an array. The array is empty if the question's budget of work is spent before.
+// Returns the result of f() as an array. The array is empty if the budget of work is spent before f() returns.
 template <class F>
 py::array_t<double> array_of(const F& f) {
     const std::vector<double> found = tightdp::bindings::unlocked([&]() -> std::vector<double> {

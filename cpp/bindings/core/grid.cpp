@@ -1,5 +1,5 @@
-// tightdp._core.GridLaw (a privacy-loss distribution on a grid), and questions about compositions of such
-// distributions.
+// tightdp._core.GridLaw, which is a privacy-loss distribution of the grid engine, and the functions that bound epsilon
+// and delta of compositions of such distributions.
 #include <array>
 
 #include "../bind.hpp"
@@ -70,7 +70,7 @@ void def_question(py::module_& m, const char* name, Question question, const cha
 
 void bind_grid(py::module_& m) {
     using namespace py::literals;
-    py::class_<Handle>(m, "GridLaw", "A privacy-loss law of the grid engine; immutable.")
+    py::class_<Handle>(m, "GridLaw", "An immutable privacy-loss distribution of the grid engine.")
         .def_static("gaussian", &made<gaussian, double>, "mu"_a)
         .def_static("gaussian_replaced", &made<gaussian_replaced, double, double>, "mu"_a, "q"_a)
         .def_static("laplace", &made<laplace, double>, "mu"_a)

@@ -1,4 +1,4 @@
-// The extension module. Each line binds one concept, which has its own file.
+// The extension module. Each function bind_... binds one concept, and is defined in its own file.
 #include "../bind.hpp"
 #include "runtime/dispatch.hpp"
 

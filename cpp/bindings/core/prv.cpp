@@ -14,8 +14,9 @@ using tightdp::bindings::Entry;
 using tightdp::bindings::entry_of;
 using tightdp::bindings::run;
 
-// Wraps a Python function that composes runs. It is called as compose([(name, parameter, q, count, 0)], h, n,
-// [(first cell, cells)]), and returns (n values, [(total, moment, magnitude)], kappa, mass error).
+// Wraps a Python function that composes runs. The function is called as compose([(name, parameter, q, count, 0)], h, n,
+// [(first cell, cells)]), where each list has one tuple for each run. It returns (values, [(total, moment, magnitude)],
+// kappa, mass error), with n values and one triple for each run.
 Composer composer_of(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
@@ -38,8 +39,8 @@ Composer composer_of(const py::function& compose) {
 
 using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, const Composer&);
 
-// Binds a question. `most` is the largest possible value of the quantity. It is the upper bound if the question's
-// budget of work is spent before anything is known.
+// Binds a question, which asks for epsilon or delta. `most` is the largest possible value of this quantity. It is the
+// upper bound if the budget of work is spent before anything is known.
 void def_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
                   const char* doc) {
     m.def(
@@ -68,7 +69,7 @@ void def_question(py::module_& m, const char* name, Question question, double mo
 void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
     def_question(m, "prv_epsilon", epsilon, HUGE_VAL, "delta",
-                 "(lower, upper, mesh, tails, rounding, step, points) of epsilon(delta).");
+                 "Returns (lower, upper, mesh, tails, rounding, step, points) for epsilon(delta).");
     def_question(m, "prv_delta", delta, 1.0, "eps",
-                 "(lower, upper, mesh, tails, rounding, step, points) of delta(eps).");
+                 "Returns (lower, upper, mesh, tails, rounding, step, points) for delta(eps).");
 }

@@ -55,6 +55,7 @@ void bind_special(py::module_& m) {
     m.def("ndtr", py::vectorize(ndtr), py::arg("x"));
     m.def("log_ndtri", py::vectorize(log_ndtri), py::arg("log_p"));
     m.def("gaussian_delta", &delta, py::arg("mu"), py::arg("eps"), "Certified (lower, upper) of delta(eps).");
-    m.def("gaussian_deltas", &deltas, py::arg("mu"), py::arg("eps"), "The same of each pair of two arrays.");
+    m.def("gaussian_deltas", &deltas, py::arg("mu"), py::arg("eps"),
+          "Certified (lower, upper) of delta(eps) for each pair of entries of two arrays.");
     m.def("gaussian_epsilon", &epsilon, py::arg("mu"), py::arg("delta"), "Certified (lower, upper) of epsilon(delta).");
 }

@@ -6,11 +6,12 @@
 
 namespace tightdp::bindings {
 
-// Returns whether a signal handler raised an exception. The exception stays set for this thread. Signals are checked at
-// most every 50 ms.
+// Runs the handlers of pending signals, and returns whether a handler raised an exception. The exception stays set for
+// this thread. The function looks for signals at most every 50 ms, and otherwise returns false.
 bool signalled();
 
-// Raises the exception of a signal handler, or KeyboardInterrupt if another thread asked to stop.
+// Raises the exception of a signal handler. If there is none, another thread has asked this thread to stop, and
+// KeyboardInterrupt is raised.
 [[noreturn]] void raise_interrupt();
 
 // Returns f(), which is called without the interpreter's lock. An interrupt is raised as a Python exception.

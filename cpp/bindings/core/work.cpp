@@ -29,8 +29,8 @@ namespace {
 
 namespace work = tightdp::work;
 
-// The context manager `with Budget(units):`, which applies work::Budget. An object serves one thread and one use at a
-// time.
+// The context manager `with Budget(units):`, which applies work::Budget. An object can be used by one thread and in one
+// `with` statement at a time.
 class Budget {
   public:
     explicit Budget(std::int64_t units) : units_(units) {}
@@ -42,7 +42,7 @@ class Budget {
     std::unique_ptr<work::Budget> scope_;
 };
 
-// A flag that asks threads to stop. The threads that watch it are Python threads for which a call waits.
+// A flag that asks threads to stop. Python threads watch this flag while the call that started them waits for them.
 class Stop {
   public:
     void set() { flag_->store(true, std::memory_order_relaxed); }
@@ -63,20 +63,21 @@ class Stop {
 void bind_work(py::module_& m) {
     using namespace py::literals;
     py::class_<Budget>(m, "Budget",
-                       "Within it this thread spends at most so many units of work, about a nanosecond each.")
+                       "Limits the units of work that this thread spends within a `with` statement. A unit is about a "
+                       "nanosecond.")
         .def(py::init<std::int64_t>(), "units"_a)
         .def("__enter__", &Budget::enter)
         .def("__exit__", &Budget::exit);
-    py::class_<Stop>(m, "Stop", "Stops the threads that watch it at their next look.")
+    py::class_<Stop>(m, "Stop", "Stops the threads that watch this flag at their next check.")
         .def(py::init<>())
         .def("set", &Stop::set)
         .def("watch", &Stop::watch);
     m.def("work_spent", &work::spent, "Units of work that this thread has spent.");
     m.def(
         "work_left", [] { return work::counter().limit - work::spent(); },
-        "Units of work that this thread may still spend; negative once the budget is exceeded.");
+        "Units of work that this thread may still spend. Negative once the budget is exceeded.");
     m.def("work_passed_by_all", &work::passed_by_all,
-          "Units of work that all threads had passed when each last looked whether to stop.");
+          "Units of work that all threads had done at their last checks whether to stop.");
     m.def(
         "work_charge",
         [](std::int64_t units) {
@@ -89,5 +90,5 @@ void bind_work(py::module_& m) {
             }
             return true;
         },
-        "units"_a, "Charges for what was kept of work done before. False where the budget does not allow it.");
+        "units"_a, "Charges the work that computed a stored result. Returns False if the budget does not allow it.");
 }

@@ -1,5 +1,5 @@
-// tightdp._cuda: the kernels for a device (GPU). Device memory is passed as addresses, which python/tightdp/cuda/
-// checks.
+// tightdp._cuda: the kernels for a device (GPU). Device memory is passed as addresses, which the files in
+// python/tightdp/release/cuda check.
 #include <vector>
 
 #include "../bind.hpp"
@@ -65,8 +65,8 @@ Dtype dtype_of(const std::string& name) {
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
 }
 
-// Computes a clipped sum. `arrays` is a list of (address, stride in bytes, columns, address of the sums, index of the
-// first column's noise). The sums are in doubles if `grid` is 0, and in the exact form otherwise.
+// Computes a clipped sum. `arrays` is a list of tuples (address, stride in bytes, columns, address of the sums, index
+// of the first column's noise). The sums are computed in doubles if `grid` is 0, and in the exact form otherwise.
 void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_t, Address, std::uint64_t>>& arrays,
                  std::int64_t rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
                  bool normalize, double stability, Address weights, Address center, Address inverse_scale,

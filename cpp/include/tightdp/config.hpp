@@ -11,8 +11,8 @@
 #define TIGHTDP_HD
 #endif
 
-// Marks a function that is not inlined in device code. Otherwise nvcc inlines all it can, which takes minutes of
-// compilation and registers that the functions could share.
+// Marks a function that is not inlined in device code. Without this mark nvcc inlines all it can. Such inlining takes
+// minutes of compilation, and registers that the functions could share.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD_STAGE __host__ __device__ __noinline__
 #else
@@ -26,8 +26,8 @@
 #define TIGHTDP_TRAP() __builtin_trap()
 #endif
 
-// Marks a function that .simd.cpp files compile once for each instruction set. It is always inlined and so never a
-// symbol of its own: otherwise the linker might keep only the copy that needs AVX-512 (cmake/simd.cmake).
+// Marks a function that .simd.cpp files compile once for each instruction set. Such a function is always inlined and
+// never a symbol of its own. Otherwise the linker might keep only the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))
 
 #if defined(__FAST_MATH__)
@@ -39,7 +39,8 @@ namespace tightdp {
 // Numbers of steps and indices go up to 2^53 and are std::int64_t, because a long has only 32 bits on Windows.
 static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 
-// The unit roundoff of double with rounding to nearest. Comments write it as u, and error bounds are multiples of it.
+// The unit roundoff of double with rounding to nearest. Comments write the unit roundoff as u, and error bounds are
+// multiples of u.
 inline constexpr double kUnitRoundoff = 0x1p-53;
 
 }  // namespace tightdp

@@ -28,9 +28,10 @@ struct Mechanism::Content {
     std::vector<grid::Weight> weights;  // shifts of a mixture of Gaussians, and their probabilities
     double shift = 1;  // largest distance between the means of a Gaussian for neighbours, in units of the sensitivity
     bool sampleable = true, reveals_nothing = false, replaced = false;
-    // The pairs of distributions of removing and of adding a record.
+    // The privacy loss distributions of removing and of adding a record. Each is bounded from above and from below.
     grid::LawPair remove, add;
-    // Makes the two pairs of replacing a record. They are the same distributions unless only bounds are known.
+    // Makes the distributions of replacing a record, in both directions. Both directions have equal distributions
+    // unless only bounds are known.
     std::function<Pairs()> replace;
 };
 
@@ -40,17 +41,18 @@ using Content = Mechanism::Content;
 using Part = Composition::Part;
 
 // Intended relative errors of the contour engine and of the grid engine, and the number of points of the largest grid.
-// They are the same as in Python (engines/contour.py, grid.py).
+// Python uses the same numbers (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Units of work for one bound, which take about two seconds, and for a search. They are limited because a caller in C
-// cannot interrupt the computation.
+// Units of work for one bound, which takes about two seconds, and for a search. The work is limited because a caller in
+// C cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 
 constexpr double kMostCount = 0x1p53;
 
-// A description of what is wrong with the C library, or an empty string. It is determined when this library is loaded.
+// A description of what is wrong with the C library, or an empty string. The fault is determined when this library is
+// loaded.
 const std::string fault_of_library = library_fault();
 
 void check_arithmetic() {
@@ -76,7 +78,8 @@ grid::LawPair exactly(const grid::LawPtr& law) {
     return {law, law};
 }
 
-// A mechanism whose pair is its own reversal. make_replaced() makes the pair of replacing a record.
+// Returns a mechanism for which adding and removing a record have the same distribution. make_replaced() makes the
+// distribution of replacing a record.
 template <class Make>
 Content symmetric(std::vector<double> key, const grid::LawPair& pair, Make make_replaced) {
     Content made;
@@ -101,8 +104,8 @@ std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
 }
 
-// Returns the pairs of replacing a record in a Poisson sample. They are exact (replace.md, sections 1 to 3 and 8)
-// except for Laplace noise and bounded range, for which only bounds are known (grid.md, section 6.2).
+// Returns the distributions of replacing a record in a Poisson sample. These are exact (replace.md, sections 1 to 3 and
+// 8) except for Laplace noise and bounded range, for which only bounds are known (grid.md, section 6.2).
 Content::Pairs replace_in_sample(const Content& inner, double q) {
     const auto kind = static_cast<Kind>(inner.key[0]);
     grid::LawPair pair;
@@ -131,7 +134,7 @@ Content::Pairs replace_in_sample(const Content& inner, double q) {
     return {pair, pair};
 }
 
-// Sorts parts and merges those with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
+// Sorts parts and merges parts with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
 // reveal nothing.
 std::vector<Part> merged(std::span<const Part> given) {
     std::vector<Part> parts, found;
@@ -163,8 +166,9 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     return mu2;
 }
 
-// Returns mu of the composition of the same Gaussians without sampling, which dominates that with sampling (grid.md,
-// section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
+// Returns mu of the composition of the same Gaussians without sampling. This composition dominates the one with
+// sampling (grid.md, section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this
+// mu.
 std::optional<double> unsampled(const std::vector<Part>& parts) {
     if (!are_gaussians(parts)) return std::nullopt;
     const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
@@ -203,8 +207,8 @@ Interval by_grid(const std::vector<Part>& parts, bool add, double at, Question q
     return {question(on_grid(parts, add, false), at, kWidth, kMostPoints).lower, found.upper};
 }
 
-// Returns the larger of the results for the two directions. Each is computed by the contour engine or, if that
-// declines, by the grid engine. `parts` is not empty.
+// Returns the larger of the results for the two directions. Each result comes from the contour engine or, if the
+// contour engine declines, from the grid engine. `parts` is not empty.
 template <class Contour, class Grid>
 Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Grid question) {
     const work::Budget budget(kUnits);
@@ -279,7 +283,7 @@ class Search {
         bool halve = false;
         while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::exhausted()) {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
-            const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both are infinite
+            const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both gaps are infinite
             const bool usable = !halve && share > 0 && share < 1;
             // The next parameter is a little beyond the root of the line, on the side that meets the target.
             const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;
@@ -354,8 +358,9 @@ Mechanism Mechanism::bounded_range(double eta) {
     expect(between(eta, 0, 1e6), "eta: expected a number in [0, 1e6]");
     Content made;
     made.reveals_nothing = eta == 0;
-    // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower one is that of a
-    // member: randomised response with the losses eta / 2 and -eta / 2. Replacing a record doubles the range.
+    // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower distribution
+    // belongs to a member of the class: randomised response with the losses eta / 2 and -eta / 2. Replacing a record
+    // doubles the range.
     const auto pair = [](double range) {
         return grid::LawPair{grid::bounded_range(range), grid::approximate_dp(range / 2, 0)};
     };

@@ -1,5 +1,9 @@
 // Computes the distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to
 // 5).
+//
+// Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp).
+// A value is "spread" if its mass moves to a smaller and a larger value so that mass and mean stay the same. The upper
+// distribution spreads values, and the lower distribution merges or drops them.
 #include "mean.hpp"
 
 #include <algorithm>
@@ -14,24 +18,25 @@ using Index = std::int64_t;
 using grid::u;
 // Largest magnitude of a loss that is kept.
 constexpr double kFarthest = 600;
-// Logarithm of the smallest mass under Q that is kept. Smaller masses may be subnormal or 0.
+// Logarithm of the smallest mass under Q with which an atom is kept. A smaller mass may be subnormal or 0 as a double.
 constexpr double kLeastLogMass = -700;
-// Bounds on the moment and on the mass that underflow may lose. They are sums, over all pairs, of the lost products,
-// each of which is below 1e-308. Masses are stored in the form of moments (Sum::q).
+// Bounds on the first moment and on the mass that underflow may lose when two distributions are added. Each product
+// that is lost is below 1e-308. The bound on the mass is larger, because masses are stored times e^{ih} (Sum::q).
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
-// Smallest mass under P of an atom. If all atoms of a lattice had smaller masses, their sum would be less than
-// kUnseenMoment.
+// Smallest mass under P with which an atom is kept. If every point of a lattice held a smaller mass, the sum of these
+// masses would still be below kUnseenMoment.
 constexpr double kFaintest = 1e-300;
-// Distance of the offset left of the bulk of the mass, as a fraction of the distance from the start of the bulk to the
+// The offset lies below the first cell of the bulk of the mass, by this fraction of the distance from that cell to the
 // mean.
 constexpr double kMargin = 0.1;
-// Largest ratio below 1 such that a lattice of doubles fits between the ratio and 1.
+// Largest value of the smallest likelihood ratio of a step for which the offset may be positive. Between a larger ratio
+// and 1, doubles are too far apart for a lattice.
 constexpr double kNearlyOne = 1 - 1e-8;
-// Largest fraction of the distance from the offset to the mean that may remain after the offset moves. Each move costs
-// one spread, so smaller moves are not worthwhile.
+// The offset moves only if this reduces its distance to the mean to at most this fraction of the distance before.
+// Smaller moves are not worth the spread of the mass that each move causes.
 constexpr double kWorthwhile = 0.75;
 
-// Computes one side of the distribution: the upper or the lower one.
+// Computes one of the two distributions: the upper or the lower one.
 class Builder {
   public:
     Builder(double h, double floor, double steps, bool upper, std::size_t most)
@@ -39,6 +44,7 @@ class Builder {
 
     double work = 0;
 
+    // Returns the distribution of the likelihood ratio of one step.
     Sum base(const grid::Law& law) {
         Sum x;
         x.count = 1;
@@ -70,8 +76,8 @@ class Builder {
     Atoms finish(const Sum& x) const {
         Atoms out;
         const double t = x.count;
-        // An atom with almost no mass under P may have mass under Q. The upper side spreads it between 0 and infinity,
-        // and the lower side drops it.
+        // An atom with almost no mass under P may have mass under Q. The upper distribution spreads such an atom
+        // between 0 and infinity, and the lower distribution drops it.
         const auto put = [&](double value, double p, double q) {
             if (p / t > kFaintest) {
                 out.loss.push_back(std::log(value / t));
@@ -89,8 +95,8 @@ class Builder {
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
         out.loss_slack = x.slack + 16 * u;
-        // x.rel is the sum of the relative errors of all factors, so the product of the factors is off by at most
-        // e^rel.
+        // x.rel is the sum of the relative errors of all factors of a mass. So the product of these factors has an
+        // error of at most a factor e^rel.
         out.mass_rel = std::expm1(x.rel * (1 + 1e-9)) + 16 * u;
         return out;
     }
@@ -105,7 +111,7 @@ class Builder {
 
     double mass(const Sum& x, std::size_t i) const { return x.q[i] / at(x.first + static_cast<Index>(i)) / kUnit; }
 
-    // Calls visit(i, v) for each cell i that is not empty, where v is its left end.
+    // Calls visit(i, v) for each cell i that is not empty, where v is the cell's left end.
     template <class Visit>
     void each_cell(const Sum& x, Visit visit) const {
         for (std::size_t i = 0; i < x.q.size(); ++i)
@@ -124,8 +130,8 @@ class Builder {
         if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
     }
 
-    // Returns the interval of ratios that leaves out at most floor / steps of the probability under Q on the left, and
-    // of that under P on the right.
+    // Returns the interval of likelihood ratios outside of which the distribution may be cut off. The ratios left of
+    // the interval have a probability of at most floor / steps under Q, and the ratios right of it under P.
     Span span_of(const grid::Law& law) const {
         const grid::Sketch& s = law.sketch();
         const double lost = floor_ / steps_;
@@ -134,14 +140,16 @@ class Builder {
         double q = law.minus_infinity, p = 0;
         while (from < to && (q += std::exp(s.log_mass[from] - s.loss[from])) < lost) ++from;
         while (to > from && (p += s.mass[to]) < lost) --to;
-        // The interval is extended by one lump on either side, because each lump stands for mass around it.
+        // Each point of the sketch stands for the mass around it, so the interval is extended by one point on either
+        // side.
         if (from > 0) --from;
         if (to + 1 < s.size) ++to;
         const double low = std::clamp(s.loss[from], -kFarthest, 0.0), high = std::clamp(s.loss[to], low, kFarthest);
         return {std::exp(low), std::exp(high) * (1 + 8 * u)};
     }
 
-    // Adds a density. The masses of cells are exact up to rounding, and those beyond the ends are bounds.
+    // Adds the part of a privacy loss distribution that has a density. The masses of the cells are exact up to rounding
+    // errors, and the masses beyond the ends of the lattice are upper bounds.
     void density(const grid::Density& d, Sum& x) {
         const std::size_t cells = x.q.size() - 1;
         double edges[grid::CellBlock::kCells + 1];
@@ -155,14 +163,14 @@ class Builder {
             for (std::size_t i = 0; i < count; ++i) {
                 const double v = at(x.first + static_cast<Index>(from + i));
                 const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
-                const double root = std::exp(0.5 * block.log_scale[i]);  // masses under P may underflow
+                const double root = std::exp(0.5 * block.log_scale[i]);  // its square, a mass, may underflow
                 const double scale = root * kUnit * root * std::max(1 + sign * rel, 0.0);
                 const double q = scale * block.s[i] * (v / (x.offset + v));
                 x.add(from + i, q, q + scale * block.t[i]);
                 x.slack = std::max(x.slack, 2 * block.rel[i] + 4 * block.slack + 64 * u);
             }
         }
-        if (!upper_) return;  // the lower side drops the mass beyond the ends
+        if (!upper_) return;  // the lower distribution drops the mass beyond the ends
         const double low = std::log(x.offset + at(x.first)), high = std::log(x.offset + at(x.last()));
         const auto bound = [](grid::LogMass m, double sign) {
             const double rel = m.rel + (4 + 2 * std::abs(m.log)) * u;
@@ -172,7 +180,7 @@ class Builder {
         const double start = x.offset + at(x.first), end = x.offset + at(x.last());
         const double front = kUnit * bound(left.p, 1) * (at(x.first) / start);
         x.add(0, front, front);
-        // The results of left_of may be bounds. So the mass that is added to the first point is not subtracted here.
+        // left_of may return upper bounds. So the mass that is added to the first point is not subtracted from left.q.
         (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
         const grid::Density::Right right = d.right_of(high);
         const double back = kUnit * bound(right.s, 1) * (at(x.last()) / end);
@@ -180,12 +188,13 @@ class Builder {
         x.infinity += bound(right.t, 1);
     }
 
-    // Adds an atom. Its Q-mass is p e^{-loss}, whose relative error includes the error of the loss.
+    // Adds an atom. Its Q-mass is p e^{-loss}, where p is its P-mass. The relative error of the Q-mass includes the
+    // error of the loss.
     void atom(const grid::Atom& a, double loss_slack, Sum& x) {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);
         const double p = std::exp(a.log_mass) * std::max(1 + sign * rel, 0.0);
-        if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between 0 and infinity
+        if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between 0 and infinity, or dropped
             if (upper_) x.infinity += p;
             if (upper_) (x.offset > 0 ? x.at_zero : x.at_offset) += std::exp(-kFarthest);
             return;
@@ -204,8 +213,8 @@ class Builder {
             x.add(static_cast<std::size_t>(i - x.first), m * at(i), m * (inside ? y : at(top)));
             if (!inside) x.infinity += mass * std::max(y - at(top), 0.0);
         } else if (!upper_) {
-            // Mass left of the lattice is less than the floor and is dropped. The mean of gathered points is on the
-            // lattice up to rounding, so it is kept.
+            // Mass left of the lattice is dropped, because it is less than `floor`. The means that centred() deposits
+            // are on the lattice up to rounding errors, so they are kept.
             if (y >= low * (1 - 1e-12)) x.add(0, m * low, m * y);
         } else if (y >= 0) {
             x.add(0, m * y, m * y);
@@ -217,8 +226,9 @@ class Builder {
         }
     }
 
-    // Moves the mass of cells to points on the upper side, removes the tails that the floor allows, and moves the
-    // offset up to the bulk of the mass.
+    // Finishes a distribution after the base or a sum was computed. If it is a sum, its terms are a and b. The upper
+    // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their
+    // tails as `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
@@ -250,14 +260,14 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // Adds the values of the sum for which one of the two terms is zero.
+    // Adds the values of the sum a + b for which one of the terms is 0.
     void zeros(const Sum& a, const Sum& b, Sum& x) const {
         x.at_zero = a.at_zero * b.at_zero;
         zero_plus(a, b, x);
         zero_plus(b, a, x);
     }
 
-    // Adds the values for which the term of `a` is zero.
+    // Adds the values of the sum a + b for which the term of `a` is 0.
     void zero_plus(const Sum& a, const Sum& b, Sum& x) const {
         if (!(a.at_zero > 0)) return;
         const double low = at(x.first);
@@ -276,7 +286,8 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // Adds a mass and splits it between two lattice points. The effect is that of deposit() followed by split().
+    // Adds a mass at the value offset + y and splits it between two lattice points, as deposit() followed by split()
+    // would.
     void put_split(double y, double mass, Sum& x) const {
         if (!(mass > 0)) return;
         if (y < at(x.first) || y >= at(x.last())) return deposit(y, mass, x);
@@ -288,8 +299,9 @@ class Builder {
         x.add(cell + 1, high, high);
     }
 
-    // Removes cells at both ends whose mass the floor allows to lose. The upper side spreads their mass, and the lower
-    // side moves it down or merges it.
+    // Removes cells at both ends, as far as `floor` allows to lose their mass. The upper distribution spreads this mass
+    // to the first or last cell that is kept and to the offset or infinity. The lower distribution merges the mass with
+    // that cell.
     void trim(Sum& x) const {
         const double lost = floor_ * x.count / steps_;
         std::size_t from = 0, to = x.q.size() - 1;
@@ -331,7 +343,7 @@ class Builder {
         x.add_rounding(32 * u);
     }
 
-    // Moves the offset up to just below the bulk of the mass, where the lattice is finest.
+    // Moves the offset up to just below the bulk of the mass. The lattice is finest just above the offset.
     Sum centred(Sum x) {
         double total = 0, moment = 0;
         for (std::size_t i = 0; i < x.q.size(); ++i) {
@@ -356,7 +368,7 @@ class Builder {
             deposit(-move, x.at_offset, y);
             each_cell(x, [&](std::size_t i, double v) { put_split(v - move, mass(x, i), y); });
         } else {
-            // Merges cells from the left until their mean is on the lattice.
+            // Merges cells from the left until the mean of the merged cells is on the lattice.
             double w = x.at_offset, m = -move * x.at_offset;
             std::size_t from = 0, longest = 0;
             each_cell(x, [&](std::size_t i, double v) {
@@ -381,7 +393,8 @@ class Builder {
     std::size_t most_;
 };
 
-// Computes one side for `steps` ratios by binary doubling.
+// Computes the upper or lower distribution for `steps` likelihood ratios. Reads the binary digits of `steps` from the
+// leading one: at each digit the sum is doubled, and one ratio is added if the digit is 1.
 Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most,
            double& work) {
     Builder builder(h, floor, static_cast<double>(steps), upper, most);

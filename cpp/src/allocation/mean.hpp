@@ -1,6 +1,6 @@
 // Bounds on the distribution of the mean of t independent likelihood ratios, from above and from below in the convex
-// order. The logarithm of this mean is the privacy loss of a record that takes part in one of t steps, which is drawn
-// at random (docs/theory/allocation.md).
+// order. If a record takes part in one of t steps, drawn at random, the logarithm of this mean is the record's privacy
+// loss (docs/theory/allocation.md).
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,36 @@
 
 namespace tightdp::allocation {
 
-// The atoms of a privacy loss and their P-masses. The losses ascend, except for small differences between neighbours.
+// The values of a privacy loss that have positive probability, and their P-masses. The losses ascend up to rounding
+// errors.
 struct Atoms {
     std::vector<double> loss, mass;
     double infinity = 0;        // P-mass where Q vanishes
     double minus_infinity = 0;  // Q-mass where P vanishes
-    double loss_slack = 0;      // bound on the error of a loss
-    double mass_rel = 0;        // bound on the relative error of a mass
+    double loss_slack = 0;      // bound on the absolute error of each loss
+    double mass_rel = 0;        // bound on the relative error of each mass
 };
 
-// An upper and a lower distribution. The upper one is a bound once its losses are moved up by loss_slack and its masses
-// are multiplied by 1 + mass_rel. The lower one is a bound once its losses are moved down and its masses divided.
+// An upper and a lower distribution. The upper distribution is a bound once its losses are raised by loss_slack and its
+// masses are multiplied by 1 + mass_rel. The lower distribution is a bound once its losses are lowered by loss_slack
+// and its masses are divided by 1 + mass_rel.
 struct Mean {
     Atoms upper, lower;
     double work = 0;  // number of products, each of which takes about a nanosecond
 };
 
-// Computes `upper` and `lower` for t = `steps` in [1, 2^53). `law` is the loss of the pair (P, Q) of one step's output
-// with the record and without it. With slack and rel applied outward, `upper` dominates the pair ((1/t) sum_i Q^{i-1} P
-// Q^{t-i}, Q^t), and `lower` is dominated by it. The same holds for their reversals (section 2).
+// Computes `upper` and `lower` for t = `steps` in [1, 2^53). `law` is the privacy loss distribution of the pair (P, Q)
+// of one step's outputs with the record and without it. Once slack and errors are applied as described at Mean, `upper`
+// dominates the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t), and `lower` is dominated by this pair. The reversed
+// distributions bound the reversed pair in the same way (allocation.md, section 2).
 //
-// The spacing is h = 2^-i with 1 <= i <= 14. `floor` in (0, 1) is the probability that may be lost at either end.
-// Losses outside of [-600, 600] count as infinite in `upper`, and are merged with others in `lower`. Throws
-// std::length_error if a lattice would need more than `most_cells` points.
+// The lattice of values has the points e^{ih}, where h = 2^-j with 1 <= j <= 14. `floor` in (0, 1) is the probability
+// that may be lost at either end. Losses outside of [-600, 600] count as infinite in `upper`, and are dropped from
+// `lower`. Throws std::length_error if a lattice would need more than `most_cells` points.
 Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells);
 
-// The unit of moments. In this unit, moments of masses at values from e^-600 to e^600 neither overflow nor underflow.
+// First moments, which are masses times values, are stored as multiples of 1/kUnit. These multiples neither overflow
+// nor underflow at values from e^-600 to e^600.
 inline constexpr double kUnit = 0x1p400;
 
 // A measure on [0, infinity): the distribution under Q of the sum of `count` likelihood ratios. Values are kept as
@@ -46,13 +50,13 @@ struct Sum {
     double count = 0;
     double offset = 0;
     std::int64_t first = 0;
-    // The mass times e^{i h} and the first moment about the offset, for each cell number i from `first` on. Both are
-    // stored as multiples of 1/kUnit.
+    // q has the mass times e^{i h}, and p the first moment (mass times v), of each cell i from `first` on. The entries
+    // of q and p are multiples of 1/kUnit.
     std::vector<double> q, p;
     CompensatedSum at_offset;  // mass at the offset itself
     CompensatedSum at_zero;    // mass at 0, if the offset is positive
     CompensatedSum infinity;   // first moment of the infinitely large values
-    double slack = 0, rel = 0;  // relative errors of values (with the offset) and of masses
+    double slack = 0, rel = 0;  // bounds on the relative errors of the values offset + v, and of masses
 
     void add(std::size_t cell, double to_q, double to_p) {
         q[cell] += to_q;

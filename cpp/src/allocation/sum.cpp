@@ -1,10 +1,11 @@
-// Computes the distribution of the sum of two independent values on a geometric lattice, cell by cell
-// (docs/theory/allocation.md, section 4).
+// Computes the distribution of the sum of two independent values, cell by cell. The points of the lattice are e^{i h},
+// and cell i lies between e^{i h} and e^{(i+1) h} (docs/theory/allocation.md, section 4).
 //
-// The sum of a point of cell I and a point of cell I - k, k >= 0, goes to cell I + o. The offset o satisfies
-// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to one o are consecutive. A
-// cell of the result is therefore a sum over o of products of a cell I and the sum of a window of cells I - k. The sums
-// of windows are computed from sums of blocks of 1, 2, 4, ... cells, which are tabulated. Sums are never subtracted.
+// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies
+// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
+// A cell of the result is therefore a sum over o. Each term is the product of a cell I and the sum of a window of cells
+// I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of them. Nothing is
+// subtracted.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,22 +23,24 @@ using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
 // Number of cells of the result that are computed at a time. Four arrays of this length fit into the first-level cache.
 constexpr Index kBlock = 512;
-// Number of runs that are added up before their sum is added to the result. Rounding errors grow with this number plus
-// the number of such sums.
+// Number of runs (see Run) that are added up before their sum is added to the result. Rounding errors grow with this
+// number plus the number of such sums.
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;
 
-// The interval [from, to] of all k for which the sum goes o cells above the larger term.
+// The interval [from, to] of all k with the same o. The sum of a point of cell I and a point of cell I - k goes to cell
+// I + o.
 struct Run {
     Index o, from, to;
 };
 
-// Returns the runs for least <= k <= most, with descending o.
+// Returns the runs for least <= k <= most, in the order of descending o.
 std::vector<Run> runs(double h, Index least, Index most) {
     std::vector<Run> found;
     Index from = 0;
     for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
-        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding decides it, either cell is right (section 4).
+        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide it, either cell is valid
+        // (allocation.md, section 4).
         const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
         const Run run{o, std::max(from, least), std::min(to, most)};
         if (run.from <= run.to) found.push_back(run);
@@ -62,8 +65,8 @@ class Blocks {
         }
     }
 
-    // Writes pointers to `pieces` and returns their number. The sum of their i-th entries is the sum of the entries
-    // i + at, ..., i + at + length - 1 of the padded array.
+    // Writes pointers to `pieces` and returns the number of pointers. If their i-th entries are added up, the result is
+    // the sum of the entries i + at, ..., i + at + length - 1 of the padded array.
     int window(Index at, Index length, const double** pieces) const {
         int count = 0;
         for (int b = static_cast<int>(table_.size()) - 1; b >= 0; --b)
@@ -89,7 +92,8 @@ std::vector<double> partial_sums(const std::vector<double>& x) {
     return out;
 }
 
-// Adds `factor` times all pairs of a cell I of `big` and a cell I - k of `small`, least <= k <= most.
+// Adds to `out` the sums of all pairs of a cell I of `big` and a cell I - k of `small` with least <= k <= most. Their
+// masses are multiplied by `factor`.
 void pairs(const Sum& big, const Sum& small, double h, Index least, Index most, double factor, Sum& out, double& work) {
     const std::vector<double> w = masses(small, h);
     std::vector<double> q = big.q, p = big.p, v = masses(big, h);
@@ -185,9 +189,9 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     add_scaled(y, x.at_offset, out);
     out.at_offset = x.at_offset * y.at_offset;
     out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
-    work += 40 * static_cast<double>(out.q.size());  // exponentials, here and in the caller
-    // The rounding error of a mass or a moment has these parts: tables of blocks of up to 2^14 cells, windows of up to
-    // 15 blocks, products of rounded exponentials, sums of kChunk runs, and the sum of these sums (section 4).
+    work += 40 * static_cast<double>(out.q.size());  // exponentials that plus() and its caller compute
+    // The rounding error of a mass or a moment has five sources: tables of blocks of up to 2^14 cells, windows of up to
+    // 15 blocks, products of rounded exponentials, sums of kChunk runs, and the sum of these sums.
     const double chunks = std::log(2.0) / h / kChunk + 1;
     const double rounding = u * (kChunk + chunks + 96);
     out.rel = x.rel + y.rel + rounding;

@@ -1,14 +1,15 @@
-// The loop declared in selection_cell.hpp: the largest value over the losses t of a cell, in closed form, for all
-// nodes.
+// The loop declared in selection_cell.hpp. For each node k the loop finds the largest value over the losses t of a
+// cell, in closed form.
 #include <cmath>
 
 #include "selection_cell.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Finds the largest value F in the cell for each node k (selection_cell.hpp defines t, V and eta). Let y = e^{-t}, let
-// s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let low and low' be the values
-// of V at s = 0 and s = 1, and high and high' those at losses that are larger by eta. Then
+// Let F be the function of the loss t that selection_cell.hpp maximises for a node k, with t, V and eta as defined
+// there. Let y = e^{-t}, let s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let
+// low and low' be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the values of V at losses
+// that are larger by eta. Then
 //     F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
 // has the form A + B/y + C y, and F is concave because V is convex. The maximum of F is where
 //     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.
@@ -21,7 +22,7 @@ void selection_cell(const SelectionCell& cell, const double* low, const double* 
         const double g = low_far - high_far, d = high_near - high_far, e = low_near - low_far - d;
         const double y = std::sqrt(c.end * (g * c.width - e * c.y_far) / -(c.least * d + e));
         double s = (y - c.y_far) / c.width;
-        s = s > 0 ? s : 0;  // also if y is NaN, which happens where V is constant
+        s = s > 0 ? s : 0;  // s is also 0 if y is NaN, which happens where V is constant
         s = s < 1 ? s : 1;
         const double at = c.y_far + s * c.width;
         const double p = c.loss_far + s * c.width, rest = c.end * (c.rest_near + (1 - s) * c.width);

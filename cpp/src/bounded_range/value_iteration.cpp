@@ -10,8 +10,8 @@
 namespace tightdp {
 namespace {
 
-// Factor that covers the error of one round: about twenty roundings of positive numbers (2.3e-15), and the error of the
-// position of the maximum.
+// Factor by which the bound is enlarged in each round, to cover the errors of the round. About twenty roundings of
+// positive numbers have a relative error of 2.3e-15, and the maximum is evaluated at a slightly wrong position.
 constexpr double kRound = 1 + 1e-14;
 
 std::vector<SelectionCell> cells_of(double eta, std::size_t cells) {
@@ -36,13 +36,15 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
     const auto steps = cells_of(eta, cells);
     const double h = eta / static_cast<double>(cells);
     const std::size_t most = 2 * count * cells + 1;
-    // best[j] is V at (j - half) h. Below this range of losses V is 1 - e^eps, and above it V is 0.
+    // V(eps) is the bound on delta for the rounds so far, and best[j] is V((j - half) h). Below the losses of `best` V
+    // is 1 - e^eps, and above them V is 0.
     std::vector<double> padded(most + 2 * cells + 1), best(most);
     std::size_t half = 0;
     best[0] = 0;
     for (std::size_t round = 1; round <= count; ++round) {
         const std::size_t grown = half + cells, n = 2 * grown + 1;
-        // padded[j] is V((j - grown - cells) h), because one step needs values up to eta further down and up.
+        // padded[j] is V((j - grown - cells) h). The array starts and ends eta beyond the new losses, because a step
+        // needs V at losses up to eta below and above each of them.
         for (std::size_t j = 0; j < 2 * cells; ++j)
             padded[j] = -std::expm1(-h * static_cast<double>(grown + cells - j));
         std::copy_n(best.begin(), 2 * half + 1, padded.begin() + static_cast<std::ptrdiff_t>(2 * cells));
@@ -50,7 +52,7 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
                   padded.begin() + static_cast<std::ptrdiff_t>(2 * grown + 2 * cells + 1), 0.0);
         std::fill_n(best.begin(), n, 0.0);
         for (std::size_t i = 0; i < cells; ++i) {
-            const double* low = padded.data() + (cells - 1 - i);  // the loss eps_k - (i+1)h is node k + cells - (i+1)
+            const double* low = padded.data() + (cells - 1 - i);  // low[k] is V(eps_k - (i+1)h)
             TIGHTDP_SELECT_SIMD(selection_cell)(steps[i], low, low + cells, best.data(), n);
         }
         for (std::size_t k = 0; k < n; ++k) best[k] = std::min(best[k] * kRound, 1.0);

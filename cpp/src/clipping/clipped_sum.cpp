@@ -18,16 +18,16 @@
 namespace tightdp {
 namespace {
 
-// Number of tiles in a run, to which the rows of a block are added together. The sums of a run (64 KB) stay in the
-// second-level cache. A run has 32 KB of each row. These are a few pages, which are read one after another. If rows are
-// read from memory, adding them tile by tile would take half as long again.
+// Number of tiles in a run. The rows of a block are added to all tiles of a run before the next run begins. The sums of
+// a run (64 KB) stay in the second-level cache. A run has up to 64 KB of each row, which are a few pages, and these are
+// read one after another. If rows come from memory, adding them tile by tile would take half as long again.
 constexpr std::size_t kRunTiles = 8;
 constexpr std::size_t kRunColumns = kRunTiles * kTileColumns;
 
 // A row of zeros, which replaces examples that are not finite, so that a NaN is never multiplied by a factor of 0.
 alignas(64) constexpr double kZeroRow[kTileColumns] = {};
 
-// Computes the sums in doubles or, for the exact form, in integers.
+// Clips rows and computes their sums in doubles or, for the exact form, in integers.
 template <class Sum>
 class Clipper {
     static constexpr bool kExact = std::is_same_v<Sum, std::int64_t>;
@@ -50,17 +50,17 @@ class Clipper {
     // The state of a team of threads that share the columns of one range of rows.
     struct Team {
         SpinBarrier barrier;
-        // Sums of squares of a block's rows in each stripe, for two blocks in turn: [block
-        // parity][stripe][row].
+        // The array [block parity][stripe][row] of the sums of squares of a block's rows in each stripe. Two blocks in
+        // turn use the two halves of the array.
         AlignedArray squares;
-        bool stopped[2] = {};  // [block parity]: whether worker 0, the calling thread, was asked to stop
+        bool stopped[2] = {};  // for each block parity, whether worker 0 was asked to stop
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
     // Adds the rows [begin, end) in blocks of `rows` rows, for the stripes of `worker`. `begin` is the start of a
-    // chunk. Each chunk of rows has its own sums in `sums`, one for each column. With `finish` the rows are one chunk,
-    // and the sums are written to the output after the last block. If there is also only one block, `sums` has room for
-    // the kRunColumns columns of one run, since the sums of a run are not kept.
+    // chunk. Each chunk of rows has its own sums in `sums`, one for each column. If `finish` is true, the rows are one
+    // chunk, and the sums are written to the output after the last block. If `finish` is true and there is only one
+    // block, `sums` has room for the kRunColumns columns of one run, since the sums of a run are not kept.
     void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
@@ -71,8 +71,9 @@ class Clipper {
             block.follow(begin, rows, plan_.chunk_rows, end);
             double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
             norms(block, stripes, squared);
-            // Worker 0 decides for all workers whether to go on, so that no worker waits for one that has left. There
-            // are two places for the decision, since a slow thread may still read that of the block before.
+            // Worker 0, the calling thread, decides for all workers whether to go on. Otherwise a worker might wait for
+            // a worker that has left. The decision for a block does not overwrite the decision for the previous block,
+            // which a slow thread may still read.
             if (worker == 0) team.stopped[parity] = stop_.raised(0);
             team.barrier.wait(workers);
             if (team.stopped[parity]) return;
@@ -83,8 +84,8 @@ class Clipper {
         } while (begin < end);
     }
 
-    // Writes the sums of a tile, with noise, to the output. In the exact form `sums` then holds the integers with
-    // noise.
+    // Writes the sums of a tile, with noise, to the output. In the exact form, the noise is added to the integers in
+    // `sums`.
     void write(const ClipTile& tile, Sum* sums) const noexcept {
         const ClipSegment& segment = r_.segments[tile.segment];
         const std::uint64_t noise_index = segment.noise_index + tile.column;
@@ -106,7 +107,7 @@ class Clipper {
     }
 
     // Returns whether the job has to stop early. The function is called before `rows` rows are added to the sums of a
-    // tile. If `finish` says that the sums are then written, the noise counts as further work.
+    // tile. If `finish` is true, the sums are then written with noise, and the noise counts as further work.
     bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
         return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }
@@ -120,7 +121,7 @@ class Clipper {
     }
 
   private:
-    // Units of work (runtime/work.hpp) for the noise of a column, which takes up to a few microseconds.
+    // Units of work (runtime/work.hpp) for the noise of a column, up to a few microseconds.
     static constexpr std::size_t kNoise = 1024;
 
     // A block of at most kBlockRows rows of one chunk.
@@ -128,8 +129,8 @@ class Clipper {
         std::size_t begin = 0, end = 0;
         bool fresh = true;  // true for the first block of a chunk
         double factors[kBlockRows];
-        // Has a bit for each row of the exact form whose integers may not fit in 32 bits. Such rows are added one by
-        // one.
+        // Bit i is set if, in the exact form, the integers of row i of the block may not fit in 32 bits. Such rows are
+        // added one by one.
         std::uint64_t heavy = 0;
         static_assert(kBlockRows <= 64);
 
@@ -141,7 +142,7 @@ class Clipper {
         }
     };
 
-    // Returns the sweep over the columns of a tile of up to kSweepRows rows, from row `first` of the block on. Rows
+    // Returns the sweep over the columns of a tile and over kSweepRows rows, from row `first` of the block on. Rows
     // that are missing or not wanted are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
@@ -155,8 +156,8 @@ class Clipper {
         return {block.count() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
     }
 
-    // Computes the sums of squares of a block's rows, eight rows at a time, so that waiting at the end of a page of one
-    // row is hidden by the other rows.
+    // Computes the sums of squares of a block's rows, eight rows at a time. While one row waits for memory at the end
+    // of a page, work on the other rows goes on.
     void norms(const Block& block, Range stripes, double* squared) const noexcept {
         const void* rows[kSweepRows];
         for (std::size_t first = 0; first < block.count(); first += kSweepRows)
@@ -171,7 +172,7 @@ class Clipper {
             }
     }
 
-    // Adds the rows of a block to `sums`, run by run of tiles.
+    // Adds the rows of a block to `sums`, one run of tiles after the other.
     void add(const Block& block, Range stripes, Sum* sums, bool kept, bool finish) const noexcept {
         const std::size_t end = plan_.stripes[stripes.end];
         for (std::size_t t = plan_.stripes[stripes.begin]; t < end; t += kRunTiles) {
@@ -181,8 +182,8 @@ class Clipper {
     }
 
     // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time are added over the
-    // whole run. Returning to a row later would be slow, because the processor prefetches the bytes that follow the
-    // last read.
+    // whole run. If each tile took all rows before the next tile, reading would be slow, because the processor
+    // prefetches the bytes of a row that follow the last read.
     void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];
@@ -255,17 +256,18 @@ Sum* sums_in(AlignedArray& memory) noexcept {
 }
 
 int useful_workers(std::size_t elements, std::size_t pieces) noexcept {
-    // Each worker gets at least about 10 microseconds of work. With less, waking a thread costs more than it saves.
+    // Each worker gets at least about 10 microseconds of work. With less work, waking a thread costs more time than it
+    // saves.
     const std::size_t by_work = elements / (std::size_t{1} << 17) + 1;
     return static_cast<int>(std::min({static_cast<std::size_t>(max_threads()), by_work, pieces}));
 }
 
-// Computes the sums with threads that share the columns, and wait for each other once in each block of rows.
+// Computes the sums with threads that share the columns. The threads wait for each other once in each block of rows.
 template <class Sum>
 void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
     const int wanted = useful_workers(request.rows * plan.columns + plan.columns, plan.stripe_count());
     typename Clipper<Sum>::Team team(plan.stripe_count());
-    // The thread pool may grant fewer workers. The blocks stay the same.
+    // The thread pool may grant fewer workers than wanted. The number of rows in a block stays the same.
     const std::size_t rows = block_rows(plan.row_bytes / static_cast<std::size_t>(wanted));
     const bool one_block = request.rows <= rows;
     const std::size_t own = one_block ? std::min(kRunColumns, plan.columns) : 0;

@@ -7,13 +7,14 @@
 
 namespace tightdp::cuda {
 
-// Computes tightdp::clipped_sum. All pointers of the request point to device memory, except that to the random stream.
-// The function returns when the work is queued on `stream`, without waiting for the result. Apart from the data, the
-// result depends only on the shape of the request and on the device's number of multiprocessors. Throws Error.
+// Computes tightdp::clipped_sum. All pointers of the request point to device memory, except the pointer to the random
+// stream. The function returns when the work is queued on `stream`, without waiting for the result. Apart from the
+// data, the result depends only on the shape of the request and on the device's number of multiprocessors. Throws
+// Error.
 void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 
 // Computes the exact form of tightdp::clipped_sum, for request.grid > 0. The integers are the same as on the CPU, and
-// so are the bits of the result with noise.
+// the result with noise has the same bits as on the CPU.
 void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
 // Adds the noise of a request to integers that were added before, and writes them times request.grid, which need not be

@@ -1,10 +1,10 @@
 // Clips every example, adds the examples up, and adds noise in one call. If a few examples fit in the second-level
-// cache, the data are read from memory only once. The sums are computed in doubles, or in the exact form: then integers
-// are added (docs/theory/clipping.md, section 7).
+// cache, the data are read from memory only once. The sums are computed in doubles. In the exact form, integers are
+// added instead (docs/theory/clipping.md, section 7).
 //
 // The result does not depend on the number of threads or on the instruction set. The squares of a row are added in a
-// fixed order of columns. The columns are added in a fixed order of rows, or in integers, for which the order does not
-// matter (docs/theory/clipping.md, section 3).
+// fixed order of columns. The entries of a column are added in a fixed order of rows. In the exact form these entries
+// are integers, and the order does not matter (docs/theory/clipping.md, section 3).
 #pragma once
 
 #include <cstddef>
@@ -33,27 +33,26 @@ struct ClipRequest {
     std::size_t rows = 0;
     Dtype dtype = Dtype::float32;
     bool out_double = false;    // true if `out` is float64, false if it is float32
-    bool out_integers = false;  // true if `out` is int64, in steps of the grid; in the exact form only
-    bool accumulate = false;    // true if the sums are added to the values in `out`; exact form: these are integers
+    bool out_integers = false;  // true if `out` is int64, in steps of the grid. In the exact form only
+    bool accumulate = false;    // true if sums are added to `out`. In the exact form this needs out_integers
 
     double max_norm = 1;  // the clipping norm, > 0
     clipping::Rule rule = clipping::Rule::flat;
     double stability = 0;                   // >= 1e-100 under Rule::normalize
-    const double* weights = nullptr;        // for each row, a finite number >= 0; null if all are 1
-    const double* center = nullptr;         // for each column of all segments, a finite number; null if not centred
-    const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0; null if `center` is
+    const double* weights = nullptr;        // for each row, a finite number >= 0. Null if all are 1
+    const double* center = nullptr;         // for each column of all segments, a finite number. Null if not centred
+    const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0. Null if `center` is
 
     // Step of the exact form, a power of two, or 0 for sums in doubles. In the exact form the sums are multiples of the
     // grid, and weight * max_norm / grid has to be below 2^62.
     double grid = 0;
 
-    // Standard deviation of the normal noise that is added to each column. In the exact form it is in steps of the grid
-    // and at most 2^39.
+    // Standard deviation of the normal noise that is added to each column. In the exact form, the deviation is in steps
+    // of the grid and at most 2^39.
     double deviation = 0;
-    const random::RandomStream* stream = nullptr;  // source of the noise; null for no noise
+    const random::RandomStream* stream = nullptr;  // source of the noise. Null for no noise
 
-    // Output: for each row its norm before clipping, which is +inf for examples that are not finite. Null if not
-    // wanted.
+    // Output: the norm of each row before clipping, which is +inf for examples that are not finite. Null if not wanted.
     double* norms = nullptr;
 };
 

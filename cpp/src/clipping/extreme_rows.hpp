@@ -1,5 +1,5 @@
-// Handles single rows of extreme size or weight, for which speed does not matter. The formulas are those of the threads
-// of a device (device/clip.hpp).
+// Handles single rows of extreme size or weight, for which speed does not matter. The threads of a device use the same
+// formulas (device/clip.hpp).
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class ClipRows {
                           [&]<class T> { return clipping::norm_of_large<T>(clip_, static_cast<std::int64_t>(row)); });
     }
 
-    // Computes sums[j] += trunc(factor * row_j) modulo 2^64 for the columns j of a tile. The products are computed in
-    // double, and the integers are below 2^62.
+    // Computes sums[j] += trunc(factor * x_j) modulo 2^64 for the columns j of a tile, where x is the row, after the
+    // transform if there is one. The products are computed in double, and the integers are below 2^62.
     void add_integers(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
         with_dtype(dtype_, [&]<class T> {
             const auto* const p = reinterpret_cast<const T*>(at(row, tile));

@@ -8,14 +8,15 @@
 namespace tightdp {
 namespace {
 
-// Largest number of stripes. There have to be enough to share them out evenly over 2, 4, 8, ... threads. There should
-// be few, because in each block of rows every thread reads the sums of the others.
+// Largest number of stripes. There have to be enough stripes to share them out evenly over 2, 4, 8, ... threads. There
+// should be few stripes, because in each block of rows every thread reads the sums of squares of all stripes.
 constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 2;
-// Largest number of columns for which threads share the rows among them. If there are more, they share the columns.
+// Largest number of columns for which threads share the rows among them. If there are more columns, the threads share
+// the columns.
 constexpr std::size_t kNarrowColumns = 8192;
-// Number of elements in a chunk of rows, some 20 microseconds of work, and smallest number of rows in a chunk. With 64
-// rows or more, the chunks' own sums are at most a thirtieth of the data.
+// Number of elements in a chunk of rows, which is some 20 microseconds of work, and smallest number of rows in a chunk.
+// If a chunk has 64 rows or more of float32, the chunks' own sums take at most a thirtieth of the memory of the data.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 
@@ -50,8 +51,8 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
         most_tiles = std::max(most_tiles, t - stripes.back());
         stripes.push_back(t);
     }
-    // A tile has 16 running sums of 64 squares each, which are added in 4 levels. Then come the tiles of a stripe, and
-    // the stripes.
+    // A tile has 16 running sums of 64 squares each, which are added in 4 levels. Then the tiles of a stripe are added,
+    // and then the stripes.
     longest_chain = static_cast<double>(kTileColumns / 16 + 4 + most_tiles + count);
 
     chunk_rows = std::max<std::size_t>(1, request.rows);
@@ -62,12 +63,13 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
 }
 
 std::size_t block_rows(std::size_t bytes_per_row) noexcept {
-    // Rows get 0.45 of the cache. The sums take at most half as much space as the rows, which are four or more. Some
-    // space is lost to pages that fall on the same sets of the cache.
+    // Rows get 0.45 of the cache. A block that fits has at least eight rows, so its sums take at most half as much
+    // space as its rows. Some space is lost to pages that fall on the same sets of the cache.
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
     // Takes four rows if they fit in the cache beside their sums, which take as much space as two rows of float32. This
-    // gains more than reading and writing the sums again costs: a tenth of the time at 142 KB for each row.
+    // gains more time than reading and writing the sums again costs. With rows of 142 KB, the gain is a tenth of the
+    // time.
     if (kGroup * 3 / 2 * bytes_per_row <= second_level_cache * 85 / 100) return kGroup;
     // Rows of up to the cache's size are still read faster from the next cache than from memory. Longer rows are read
     // twice from memory. A block then has as many rows as possible, so that the sums are read fewer times.

@@ -14,7 +14,7 @@ namespace tightdp {
 struct ClipTile {
     std::size_t segment;
     std::size_t column;  // index of the tile's first column in its segment
-    std::size_t first;   // index of the tile's first column among those of all segments
+    std::size_t first;   // index of the tile's first column among the columns of all segments
     std::int64_t columns;
 };
 
@@ -43,7 +43,8 @@ struct ClipPlan {
 };
 
 // Returns the number of rows in a block, a multiple of kGroup, for threads that each work on `bytes_per_row` bytes of a
-// row. As many rows are taken as stay in the second-level cache between the computation of their norms and their sum.
+// row. A block has as many rows as stay in the second-level cache between the computation of their norms and of their
+// sum.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;

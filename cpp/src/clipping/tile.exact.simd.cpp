@@ -1,5 +1,5 @@
 // Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers. The orders of summation
-// and the rounding errors are in docs/theory/clipping.md.
+// and the rounding errors are described in docs/theory/clipping.md, sections 2 and 3.
 #include "tile.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace tightdp::TIGHTDP_ISA {
 
 namespace {
 
-// True for rows of float32 or a narrower type without a transform. They are squared exactly in double, and four of them
-// are added in float32 at a time. All other rows are computed in double.
+// True for rows of float32 or a narrower type without a transform. The entries of such rows are squared exactly in
+// double, and four such rows at a time are added in float32. All other rows are squared and added in double.
 template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
@@ -28,13 +28,14 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
 template <class T, bool transformed>
 using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 
-// Number of columns that are processed at a time, and of running sums of squares. It is the same for all widths of the
-// registers, so that a column always belongs to the same sum.
+// Number of columns that are processed at a time, and of running sums of squares. The number does not depend on the
+// width of the registers, so that a column always belongs to the same running sum.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
 // Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page.
-// With eight rows side by side, work on the other rows hides the wait. A single row is read a third slower.
+// If eight rows are read side by side, work on the other rows hides the wait. If the rows are read one by one, reading
+// takes a third longer.
 constexpr std::int64_t kAhead = 512;
 
 template <class T>
@@ -62,7 +63,8 @@ struct Squares {
         }
     }
 
-    // Returns the sum of the running sums: the second half is added to the first, and so on down to one number.
+    // Returns the sum of the running sums. The second half of the sums is added to the first half, and so on down to
+    // one number.
     TIGHTDP_CLIP_INLINE double total(Squares& s) {
         for (int half = kVecs / 2; half > 0; half /= 2)
             for (int v = 0; v < half; ++v) s.sums[v] = s.sums[v] + s.sums[v + half];
@@ -111,8 +113,8 @@ TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, std::int64_t 
     return to;
 }
 
-// A copy of the last columns of the rows. It is separate from the struct Rows, since other variables in the same struct
-// would not stay in registers.
+// A copy of the last columns of the rows. The copy is not a member of the struct Rows, since the other members of Rows
+// would then not stay in registers.
 template <class T, int groups>
 struct Tail {
     T rows[groups * kGroup][kColumns];

@@ -27,16 +27,17 @@ template <class F>
     }
 }
 
-// Number of columns in a tile. Its sums (8 KB) and the rows that are added to them stay in the first-level cache. With
-// half as many columns, a tenth of the time would go to starting and ending sweeps.
+// Number of columns in a tile. The sums of a tile (8 KB) and the rows that are added to these sums stay in the
+// first-level cache. With half as many columns, starting and ending sweeps would take a tenth of the time.
 inline constexpr std::int64_t kTileColumns = 1024;
 // Number of rows that are added in their own precision before their sum is added to the sum in double.
 inline constexpr int kGroup = 4;
 // Largest number of groups in one sweep over the columns of a tile. With more than eight rows at once, the processor
-// would not prefetch all of them.
+// would not prefetch all rows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
-// Bound on the integers of a row in exact sums. With this bound the sums of a sweep's integers fit in 32 bits.
+// Bound on the integers of a row in exact sums. With this bound, the sums of the integers of all rows of a sweep fit in
+// 32 bits.
 inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
 
 // Pointers to the centre and to the inverse of the scale at the tile's first column. Both are null if rows are neither
@@ -46,7 +47,7 @@ struct Transform {
     const double* inverse_scale;
 };
 
-// A range of columns of a few rows, over which a kernel goes at once. Missing rows are replaced by rows of zeros.
+// A range of columns of a few rows, which a kernel processes in one call. Missing rows are replaced by rows of zeros.
 struct Sweep {
     int groups;      // number of groups of kGroup rows, at most kMostGroups
     std::int64_t n;  // number of columns, at most kTileColumns
@@ -59,8 +60,9 @@ struct ClipKernels {
     // Computes squares[r] += sum_j x^2, where x is rows[r][j], or (rows[r][j] - center[j]) * inverse_scale[j] under a
     // transform.
     void (*square)(const Sweep& s, double* squares);
-    // Computes sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * x in doubles, group after group, with x as above.
-    // In the exact form the terms are trunc(factors[r] * x), and the sums are 64-bit integers modulo 2^64.
+    // Computes sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * x in doubles, group after group, where x is the
+    // same as in `square`. In the exact form, the terms are trunc(factors[r] * x), and the sums are 64-bit integers
+    // modulo 2^64.
     void (*add)(const Sweep& s, const double* factors, void* sums, bool fresh);
 };
 

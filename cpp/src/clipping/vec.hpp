@@ -69,8 +69,8 @@ TIGHTDP_CLIP_INLINE FloatVec load(const clipping::BFloat16* p) {
 }
 
 // Converts floats to doubles, exactly. The function uses intrinsics, since GCC 12 splits the vector into halves for
-// __builtin_convertvector. It uses the masked intrinsics with a full mask, since for those without a mask GCC 12 warns
-// of an undefined operand.
+// __builtin_convertvector. It uses the masked intrinsics with a full mask, since GCC 12 warns of an undefined operand
+// for intrinsics without a mask.
 TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -114,7 +114,8 @@ TIGHTDP_CLIP_INLINE void store(double* p, const Wide& x) {
     at[1] = x.high;
 }
 
-// Returns a + x * x for x of 24 bits. The product x * x is exact, so that a fused multiply-add returns the same bits.
+// Returns a + x * x for x of 24 bits. The product x * x is exact, so a fused multiply-add returns the same bits as a
+// multiplication and an addition.
 TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     return (DoubleVec)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)a);

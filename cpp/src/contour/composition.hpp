@@ -8,8 +8,8 @@
 
 namespace tightdp::contour {
 
-// The dominating pair (P, Q) of one step, where N = N(0, sigma^2) and the mixture is (1-q) N + q N(1, sigma^2):
-// (mixture, N) for "remove", (N, mixture) for "add". For "replace" it is the pair of the two mixtures with the
+// The dominating pair (P, Q) of one step. With N = N(0, sigma^2) and the mixture (1-q) N + q N(1, sigma^2), the pair is
+// (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace" consists of the two mixtures with the
 // contributions 1 and -1 (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
@@ -26,7 +26,7 @@ struct Pair {
     TIGHTDP_HD constexpr bool add() const noexcept { return direction == Direction::add; }
     TIGHTDP_HD constexpr bool replace() const noexcept { return direction == Direction::replace; }
     // Returns the power of the weight W in the integrand at the abscissa c (contour.md, section 4). "replace" has two
-    // weights, so this does not apply to it.
+    // weights, so this function does not apply to it.
     TIGHTDP_HD constexpr double beta(double c) const noexcept { return add() ? -c : 1 + c; }
 };
 

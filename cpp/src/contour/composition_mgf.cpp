@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest number of abscissae. With more of them the grid engine is faster.
+// Largest number of abscissae. With more abscissae the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
 // Fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not enough,
 // minorants would not find enough either.
@@ -17,17 +17,17 @@ constexpr double kSomeDecay = 0.3;
 constexpr std::size_t kManyParts = 40;
 // Approximate number of interpolation nodes for each bin.
 constexpr double kNodesABin = 4;
-// -ln of the error of ln M at the ends of a bin, where these values give a bound.
+// The ends of a bin give a bound on ln M if ln M is computed there with an error of e^-kLogInverseOfBins.
 constexpr double kLogInverseOfBins = 20;
 // Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
 constexpr double kCoarser = 4.5;
 // Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin lose a thirtieth of the
-// decay (section 10). In bins up to kNarrowBin the ends stand for all levels, which changes ln M of the composition by
-// a fraction of a nat.
+// decay (contour.md, section 10). In bins up to kNarrowBin the ends stand for all levels. This changes ln M of the
+// composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
-// Finds an s with decay(s) >= need that is not much larger than the smallest one. If there is none up to `reach`, the
-// result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
+// Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
+// `reach`, the result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
 template <class DecayFrom>
 double least_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
@@ -45,7 +45,7 @@ double least_length(double first, double need, double reach, const DecayFrom& de
 }
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
-// is a convex function of 1 / sigma^2 (section 10), so it lies below the chord between the ends.
+// is a convex function of 1 / sigma^2 (contour.md, section 10), so it lies below the chord between the ends.
 double log_chord(const Bin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
@@ -65,7 +65,7 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         bins_ = bins(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    // A guide has the smallest noise of its bin, so that aliases are no nearer than the guides say.
+    // A guide has the smallest noise of its bin. With more noise, aliases are no nearer than for the guide.
     for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
@@ -169,7 +169,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     return Status::certified;
 }
 
-// Returns the moved lines of the bins, or those of the parts if there are no bins.
+// Returns the moved lines of the bins, or the moved lines of the parts if there are no bins.
 std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
     std::vector<BinTail> out;
     for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
@@ -214,7 +214,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // If there is too little decay at the largest length, there is too little at all smaller ones.
+    // If there is too little decay at the largest length, there is too little at all smaller lengths.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {

@@ -1,5 +1,5 @@
-// The moment generating function (MGF) M of a whole composition on the host. It implements the interface Curve of
-// contour/inversion.
+// The moment generating function (MGF) M of a whole composition on the host. The class implements the interface Curve
+// of contour/inversion/plan.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace tightdp::contour {
 
 // A limit on the cost of a line of integration, and its precision. The line is long for a few steps with a small q.
-// Then it is made less precise before it may cost more: a tenfold tolerance needs only a third to a half of the
-// abscissae.
+// Such a line is made less precise before it may cost more, because a tenfold tolerance needs only a third to a half of
+// the abscissae. With even more products, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
-    double products;  // largest number of products of nodes and abscissae; with more the grid engine is faster
+    double products;  // largest number of products of nodes and abscissae
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many parts or for "replace", the cost does not depend
@@ -29,13 +29,13 @@ inline std::span<const Effort> efforts(const Composition& composition) {
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// The MGF of a composition. That of plain Gaussians has a closed form. That of sampled Gaussians is a sum over nodes,
+// The MGF of a composition. Plain Gaussians have a closed form. The MGF of a sampled Gaussian is a sum over nodes,
 // which are placed for a given abscissa.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
 
-    // `groups` tells whether many noise levels may be put in bins and interpolated, which may give wider bounds.
+    // `groups` tells whether many noise levels may be put in bins and interpolated. Then the bounds may be wider.
     CompositionMgf(const Composition& composition, bool groups, double most_products);
 
     double total_count() const { return total_count_; }
@@ -51,12 +51,14 @@ class CompositionMgf {
     CertifiedLogMgf certified(double c);
     // Returns an upper bound on ln M(c).
     double bounded(double c) { return sampled_bounded(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
-    // The same as `certified` and `bounded`, but without the plain Gaussians.
+    // sampled() and sampled_bounded() return the same values as certified() and bounded(), but without the plain
+    // Gaussians.
     CertifiedLogMgf sampled(double c);
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
 
-    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. It is for "remove" and "add".
+    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. The direction must be
+    // "remove" or "add".
     double decay_from(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> ratios(const Plan& plan);
@@ -68,16 +70,17 @@ class CompositionMgf {
     void arrange(double c, double log_inverse);
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
-    // The next functions find an s from which on |M(c + is)/M(c)| is below e^-need. The result is larger than `reach`
-    // if none is known. Moved lines are not for "replace". Minorants (cells) are better for many distributions with
-    // large noise.
+    // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
+    // larger than `reach` if no such s is known. The first function uses moved lines, which are not for "replace". The
+    // second one uses minorants (cells), which are better for many distributions with large noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Noise levels, sorted by q and sigma, if there are many. They are put in bins, and the guides of the bins stand
-    // for them in estimates. For the transform, levels are interpolated, and parts_ holds those that are not.
+    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins, and the guides of the bins
+    // stand for the levels in estimates. The transform interpolates levels, and parts_ holds the levels that are not
+    // interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

@@ -7,7 +7,7 @@
 
 namespace tightdp::contour {
 
-// Returns delta(0) of one step, rounded up. It is the total variation distance q erf(1 / (2 sqrt(2) sigma)).
+// Returns delta(0) of one step, rounded up. This delta is the total variation distance q erf(1 / (2 sqrt(2) sigma)).
 TIGHTDP_HD inline double total_variation(double sigma, double q) noexcept {
     return q * std::erf(0.35355339059327376220 / sigma) * (1 + 1e-15);
 }

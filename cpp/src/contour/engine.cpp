@@ -17,7 +17,7 @@ namespace {
 // Bins of many noise levels may have larger errors than planned. If the relative width of a result exceeds kWide and
 // ten times the tolerance, the result is computed again without bins.
 constexpr double kWide = 1e-10;
-// Largest relative width of a result on rays that is preferred to one on a long line.
+// Largest relative width of a result on rays that is preferred to a result on a long line.
 constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {
@@ -50,7 +50,8 @@ Result solved(const Composition& composition, double tolerance, bool by_delta, d
 }  // namespace
 
 Result epsilon(const Composition& composition, double delta, double tolerance) {
-    // delta(0) is at most the sum of the total variation distances of all steps. If it is at most delta, epsilon is 0.
+    // delta(0) is at most the sum of the total variation distances of all steps. If this sum is at most delta, epsilon
+    // is 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
@@ -72,7 +73,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {
     if (epsilon < 0) {
-        // Computes delta from that of the reversed pair at -epsilon, which is small, so that no digits are lost
+        // Computes delta from the delta of the reversed pair at -epsilon. That delta is small, so no digits are lost
         // (contour.md, section 6).
         Composition other = composition;
         if (composition.direction != Direction::replace)

@@ -10,16 +10,16 @@
 namespace tightdp::contour {
 namespace {
 
-// Factors on the step of a line and on the number of steps that its nodes must be precise enough for. With them the
-// line is still suitable when the run has grown.
+// Factors on the step of a line and on the number of steps that its nodes must be precise enough for. With these
+// factors the line is still suitable when the run has grown.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 // Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
-// a new one at every step.
+// a new mechanism at every step.
 constexpr std::size_t kMostLatest = 4;
 // A new line is made if the relative width of a result exceeds kKeptWidth and kWider times the width of the line's
 // first result.
 constexpr double kKeptWidth = 1e-10, kWider = 4;
-// Factor of growth of a run from which on a new line is made. The new line is shorter, so that further steps cost less.
+// A new line is made once the run has grown by this factor. The new line is shorter, so that further steps cost less.
 constexpr double kOutgrown = 1.5;
 
 void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
@@ -121,7 +121,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
     line.steps = total_count_;
-    if (parts_.size() <= kMostLatest) {  // all columns are kept apart, so further steps of these parts need no new one
+    if (parts_.size() <= kMostLatest) {  // the columns of all parts are kept, so more steps need no new one
         line.ratios.resize(plan.count + 1);
         for (const Sampled& part : parts_) {
             line.latest.push_back(column(line, part));

@@ -28,8 +28,8 @@ class Growing {
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of some steps to a line: ln M at the abscissa c of the line and at the two auxiliary abscissae,
-    // and a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    // The contribution of some steps to a line. The contribution consists of ln M at the abscissa c of the line and at
+    // the two auxiliary abscissae, and of a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;
@@ -44,8 +44,8 @@ class Growing {
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // A line with the sums over all parts except for the latest ones. Those are kept apart, because they may be added
-    // again. The members `left` and `right` hold upper bounds.
+    // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because steps of
+    // them may be added again. The members `left` and `right` hold upper bounds.
     struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;

@@ -23,7 +23,7 @@ struct Result {
     std::int64_t nodes = 0, abscissae = 0;
 };
 
-// Returns the larger of the results for two directions. If one of them is not certified, returns that one.
+// Returns the larger of the results for two directions. If one result is not certified, returns that result.
 TIGHTDP_HD inline Result worse(const Result& a, const Result& b) noexcept {
     if (a.status != Status::certified) return a;
     if (b.status != Status::certified) return b;

@@ -8,8 +8,8 @@
 
 namespace tightdp::contour {
 
-// Returns solve(), or a result that is not certified if it takes too much work or memory. The caller then uses another
-// engine. The exception Interrupted is not caught.
+// Returns solve(), or a result that is not certified if solve() takes too much work or memory. In the second case the
+// caller uses another engine. The exception Interrupted is not caught.
 template <class Solve>
 Result within_budget(const Solve& solve) {
     const work::Budget budget(1'000'000'000);  // a thousand parts take a third of the budget

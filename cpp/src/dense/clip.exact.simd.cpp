@@ -1,5 +1,6 @@
-// Turns the errors r_k of records into integers w_k with |w_k (x) q_k| <= C / grid, where q_k are the integers of the
-// record's inputs and C is the clipping norm. docs/theory/exact-products.md, sections 3 and 5.
+// Turns the errors r_k of each record k into integers w_k with |w_k (x) q_k| <= C / grid
+// (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's inputs, C is the
+// clipping norm, and (x) is the outer product.
 //
 // The last step of each kernel compares the norm of the integers with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this step alone, whatever rounding errors occur before.
@@ -13,15 +14,16 @@ constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
 // Relative distance that is kept between the bound and the norm that clipping aims at, in addition to twice
-// DenseClip::slack. It exceeds the rounding errors of the norm, so that the last step never drops a record.
+// DenseClip::slack. The distance exceeds the rounding errors of the norm, so that the last step never drops a record.
 constexpr double kSlack = 0x1p-36;
 
-// Largest absolute value of an error in units of h |x|. Larger ones are treated as infinite.
+// Largest absolute value of an error in units of step grid, where `step` belongs to the record (DenseLayer::steps).
+// Larger errors are treated as infinite.
 constexpr double kFinite = 0x1p1022;
 
-// Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. v is 0 beyond
-// the last record, and where q = 0. `top` is the largest |v| of each record. It exceeds kFinite if an entry is not
-// finite or if the record does not contribute.
+// Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. The numbers v
+// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. It exceeds kFinite if an entry
+// is not finite or if the record does not contribute.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)
@@ -36,8 +38,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
             units[k] = moves ? c.inverse_grid / step : 0.0;
             if (!(step > 0)) top[k] = 2 * kFinite;
         }
-        // Reads one cache line of each record's errors at a time. The errors of a single output would be far apart, and
-        // often in the same set of the cache.
+        // Reads one cache line of each record's errors at a time. The errors of several records for a single output are
+        // far apart in memory, and often in the same set of the cache.
         constexpr std::int64_t kRun = 64 / sizeof(T);
         for (std::int64_t o = 0; o < layer.outputs; o += kRun) {
             const std::int64_t run = layer.outputs - o < kRun ? layer.outputs - o : kRun;
@@ -48,7 +50,7 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
                 for (std::int64_t k = c.count; k < kBlock; ++k) v[k] = 0;
                 for (std::int64_t k = 0; k < kBlock; ++k) {
                     const double size = __builtin_fabs(v[k]);
-                    const double kept = size <= kFinite ? size : 2 * kFinite;  // NaN too
+                    const double kept = size <= kFinite ? size : 2 * kFinite;  // NaN becomes 2 * kFinite too
                     top[k] = kept > top[k] ? kept : top[k];
                 }
             }
@@ -56,8 +58,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     }
 }
 
-// Computes for each record k the sum over layers of Q_k times the sum over outputs of (v scale[k])^2, where Q_k =
-// |q_k|^2 is the layer's squares[k].
+// Computes the squared norm |(v scale[k]) (x) q_k|^2 for each record k, over all layers. For one layer, it is the
+// layer's squares[k] = |q_k|^2 times the sum over outputs of (v scale[k])^2.
 TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const double* scale, double* sums) {
     for (std::int64_t k = 0; k < kBlock; ++k) sums[k] = 0;
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -72,8 +74,8 @@ TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const doub
     }
 }
 
-// Computes a power of two that brings the largest entry of each record into [1, 2), or 0 if the record does not
-// contribute.
+// Computes for each record a power of two whose product with the largest entry `top` lies in [1, 2), or 0 if the record
+// does not contribute.
 TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
     for (std::int64_t k = 0; k < kBlock; ++k) {
         const double power = power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
@@ -119,14 +121,15 @@ void plain(const DenseClip& c) {
             if (c.layers[l].formed) continue;
             for (std::int64_t k = 0; k < kBlock; ++k) row[k] = nearest(row[k]);
         }
-    // The numbers are exact, and each square and each addition has at most one rounding.
+    // The numbers v are exact here, and each square and each addition has at most one rounding.
     add_squares(c, v, ones, sums);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= bound[k] * bound[k] * (1 - c.slack) ? 1.0 : 0.0;
     for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 
-// Sixteen running sums, so that the order of the additions does not depend on the width of the registers.
+// Sixteen running sums. Their number does not depend on the width of the registers, so the order of the additions does
+// not depend on it either.
 struct Sixteen {
     Vec part[16 / kLanes];
 };
@@ -139,8 +142,8 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
     return lanes[0];
 }
 
-// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k, where A is the centre in integers
-// and b the scale.
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k, where A is the centre in integers,
+// f its factor, and b the scale (DenseLayer).
 TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;

@@ -1,5 +1,5 @@
-// Integer outer products in digits of eight bits, computed in tiles of 16 rows of 64 bytes.
-// docs/theory/exact-products.md, section 8.
+// Adds integer outer products in digits of eight bits, with tiles of 16 rows of 64 bytes
+// (docs/theory/exact-products.md, section 8).
 //
 // The instruction tdpbssd multiplies a tile of 16 outputs by 64 records with a tile of 64 records by 16 columns, and
 // adds the products to a third tile. Weights are packed as [tile][64 records][digit][output][record]. Inputs are packed
@@ -81,7 +81,7 @@ class TileRegisters {
 };
 #endif
 
-// Adds the four sums of a tile to the totals. Each sum has 2^8 times the unit of the one before.
+// Adds the four sums of a tile to the totals. The unit of each sum is 2^8 times the unit of the previous sum.
 TIGHTDP_VINLINE void add_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p, std::int64_t o,
                               std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;

@@ -30,9 +30,11 @@ std::vector<T> packed(const T* weights, std::int64_t outputs, std::int64_t colum
     return out;
 }
 
-// Number of columns whose integers are held at once: 128 KB for a block of records, half of a small second-level cache.
+// Number of columns whose integers are held at once. For a block of 64 records these integers take 128 KB, half of a
+// small second-level cache.
 constexpr std::int64_t kStrip = 256;
-// Number of records whose sum a double holds exactly: 2^14 * 2^39 = 2^53.
+// Number of records whose sum a double holds exactly. Each record adds at most 2^39 to an entry, and
+// 2^14 * 2^39 = 2^53.
 constexpr std::int64_t kFlush = std::int64_t{1} << 14;
 
 std::int64_t padded(std::int64_t n, std::int64_t multiple) noexcept {
@@ -55,8 +57,8 @@ class Summer {
             sums += static_cast<std::size_t>(layer.outputs * stride(layer));
             size_ += static_cast<std::size_t>(layer.outputs * width(layer));
         }
-        // The sums that are compared with the bound have at most one rounding for each term, and a few more. Each
-        // rounding is at most 2^-53 of the sum.
+        // The sums that are compared with the bound have at most one rounding for each term, and a few further
+        // roundings. Each rounding is at most 2^-53 of the sum.
         const bool scaled = r.layers.front().center != nullptr;
         slack_ = static_cast<double>((scaled ? size_ : outputs + r.layers.size()) + 16) * 0x1p-52;
         weights_.resize(outputs * kDenseBlock);

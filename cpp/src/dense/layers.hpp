@@ -1,5 +1,5 @@
-// Dense layers on several threads: scores, losses, and the exact integer sum of clipped gradients, which are outer
-// products. docs/theory/exact-products.md.
+// Computes dense layers on several threads: the scores, the losses, and the exact integer sum of clipped gradients,
+// which are outer products (docs/theory/exact-products.md).
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ template <class T>
 void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
             const T* bias, T* scores);
 
-// Computes for each row x_k the step by which the row is multiplied before it is rounded to integers q_k (section 2),
-// and |q_k|^2. The step is such that |q_k| is in about [2^(digits - 1), 2^digits). With digits = 0 rows are not
-// rounded: the step is 1, and the square is that of x_k, rounded up.
+// Computes for each row x_k the step by which the row is multiplied before it is rounded to integers q_k
+// (exact-products.md, section 2), and the square |q_k|^2. The step is chosen such that |q_k| lies in about
+// [2^(digits - 1), 2^digits). If digits = 0, rows are not rounded. The step is then 1, and the square is |x_k|^2,
+// rounded up.
 template <class T>
 void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
                double* squares);
 
-// Computes the derivative of the loss by the scores, the value of the loss, and tanh on several threads. The kernels
-// are those of LossKernels.
+// Runs the kernels of LossKernels on several threads. They compute the derivative of the loss by the scores, the value
+// of the loss, and tanh.
 template <class T>
 void loss_residual(const LossRequest<T>& request, T* out);
 template <class T>
@@ -33,21 +34,22 @@ void tanh_of(const T* x, std::int64_t n, T* out);
 
 // The arguments of outer_sum. `bound`, `inverse_grid`, `center_norm` and `normalize` are described at DenseClip.
 struct OuterSum {
-    std::vector<DenseLayer> layers;  // all of one element type; either all layers have a scale or none has
+    std::vector<DenseLayer> layers;  // all of one element type. Either all layers have a scale or no layer has one
     std::int64_t rows;
     double bound, inverse_grid, center_norm;
     bool normalize;
-    const std::uint8_t* taken;  // for each record, whether the record contributes; null if all do
-    const double* shares;       // for each record, a factor in [0, 1] of its clipped gradient; null if all are 1
-    double* norms;              // for each record, the norm of its gradient, rounded up; null if not wanted
+    const std::uint8_t* taken;  // for each record, whether the record contributes. Null if all records do
+    const double* shares;       // for each record, a factor in [0, 1] of its clipped gradient. Null if all are 1
+    double* norms;              // for each record, the norm of its gradient, rounded up. Null if not wanted
     // The sums, layer after layer, with (columns + bias) numbers for each output. Null if only the norms are wanted.
     std::int64_t* out;
 };
 
 // Computes sum_k m_k modulo 2^64. Record k contributes the integers m_k = w_k (x) q_k - f_k A, where w_k are its
 // rounded clipped errors, q_k its rounded inputs, A the centre and f_k the integer factor of the centre
-// (docs/theory/exact-products.md, sections 3 and 5). Without a scale |m_k| <= bound; with a scale b, |m_k grid / b| <=
-// bound. Both hold whatever the shares are. Precondition: every |w q| and |m| is at most 2^39.
+// (docs/theory/exact-products.md, sections 3 and 5). Without a scale, |m_k| <= bound. With a scale b,
+// |m_k grid / b| <= bound. Both inequalities hold whatever the shares are. Precondition: every |w q| and |m| is at most
+// 2^39.
 template <class T>
 void outer_sum(const OuterSum& request);
 

@@ -1,5 +1,5 @@
 // The loops of dense layers and of the losses. They are compiled once for each instruction set, and all copies return
-// the same bits. What is computed for one record depends on that record alone. docs/theory/exact-products.md.
+// the same bits. The results for one record depend on this record alone (docs/theory/exact-products.md).
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct ForBothTypes {
 template <class T>
 inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
-// The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T,
-// added in the order of section 1. `bias` may be null. If columns < kLine<T>, the weights of an output are `columns`
-// numbers. Otherwise they are ceil(columns / kLine<T>) lines. The last line covers the last kLine<T> columns, with
-// weight 0 for the columns that the line before it covers as well.
+// The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T.
+// The sum is added in the order of exact-products.md, section 1. `bias` may be null. If columns < kLine<T>, the weights
+// of an output are `columns` numbers. Otherwise the weights of an output are ceil(columns / kLine<T>) lines. The last
+// line covers the last kLine<T> columns, with weight 0 for the columns that the previous line covers as well.
 template <class T>
 struct Affine {
     const T* inputs;
@@ -55,9 +55,10 @@ struct QuantizedRows {
 template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
-    // Computes steps[k] = 2^e_k and squares[k] = |q_k|^2 of section 2, where q_k are the integers of row k. A step of 0
-    // means that the record contributes nothing. `least` is a power of two, and |q_k| lies in about [least, 2 least).
-    // If `least` is 0, rows are not rounded to integers: steps are 1 or 0, and squares[k] >= |x_k|^2.
+    // Computes steps[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the integers of
+    // row k. A step of 0 means that the record contributes nothing. `least` is a power of two, and |q_k| lies in about
+    // [least, 2 least). If `least` is 0, rows are not rounded to integers. The steps are then 1 or 0, and
+    // squares[k] >= |x_k|^2.
     void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
                   double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
@@ -82,7 +83,7 @@ template <class T>
 struct LossKernels {
     // Computes the derivative of the loss by z. If a score of a row is not finite, the whole row is NaN.
     void (*residual)(const LossRequest<T>& r, T* out);
-    // Computes the loss of each row. It is NaN if a score of the row is not finite.
+    // Computes the loss of each row. The loss is NaN if a score of the row is not finite.
     void (*value)(const LossRequest<T>& r, double* out);
     void (*tanh)(const T* x, std::int64_t n, T* out);
 };
@@ -91,9 +92,10 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
 // Number of records in a block. The records of a block are clipped side by side, one in each lane.
 inline constexpr std::int64_t kDenseBlock = 64;
-// Factor with which the clip factor F_k of record k is rounded to the integer f_k = round(F_k 2^22) (section 5).
+// Factor by which the clip factor F_k of record k is multiplied before it is rounded to the integer
+// f_k = round(F_k 2^22) (exact-products.md, section 5).
 inline constexpr double kCenterUnit = 0x1p22;
-// Length to a multiple of which rows of doubles are padded with zeros, if there are a centre and a scale.
+// If there are a centre and a scale, rows of doubles are padded with zeros to a multiple of this length.
 inline constexpr std::int64_t kScaledPad = 16;
 
 // One layer of a batch. The gradient of record k is the outer product of errors[k] and inputs[k], where 1 is appended
@@ -104,14 +106,15 @@ struct DenseLayer {
     std::int64_t columns, outputs;
     bool bias;
     const double* steps;    // for each row, its step (RowKernels::units)
-    const double* squares;  // for each row, the square of its norm in integers (RowKernels::units)
-    // The centre a and the scale b, each as `outputs` rows of `padded` numbers. Null if gradients have neither.
+    const double* squares;  // for each row, the squared norm of its integers (RowKernels::units)
+    // The next members hold a centre a and a scale b, each as `outputs` rows of `padded` numbers. The pointers are null
+    // if gradients are not scaled.
     const double* center;          // the centre in integers, A = round(a / (2^22 grid))
     const double* inverse_scale;   // grid / b, rounded up
     const double* column_squares;  // for each column, the sum over outputs of inverse_scale^2
     std::int64_t padded;
-    // True if the weights stay floats and the products are truncated to integers (section 7). Layers with one output
-    // are treated in this way.
+    // True if the weights w_k stay floats and the products w_k x_k are truncated to integers (exact-products.md,
+    // section 7). This is done for layers with one output.
     bool formed = false;
 };
 
@@ -120,17 +123,17 @@ struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;
     double bound;          // the clipping norm C if gradients are scaled, otherwise C / grid
-    const double* bounds;  // for each record, its own bound C_k / grid if gradients are not scaled; null for `bound`
+    const double* bounds;  // for each record, its bound C_k / grid, if gradients are not scaled. Null for `bound`
     double inverse_grid;   // 1 / grid, a power of two
     double slack;          // exceeds the relative rounding error of a squared norm that is compared with the bound
     bool normalize;        // true if shorter gradients are stretched to the bound
-    const std::uint8_t* taken;  // for each record, whether the record contributes; null if all do
-    const double* shares;       // for each record, its weight divided by the largest one, in [0, 1]; null if all are 1
+    const std::uint8_t* taken;  // for each record, whether the record contributes. Null if all records do
+    const double* shares;       // for each record, its weight divided by the largest weight. Null if all shares are 1
     double* weights;            // output [outputs of all layers][kDenseBlock]: integers w_k, or floats in formed layers
-    double* norms;              // output: norm of each gradient divided by the grid, rounded up; null if not wanted
+    double* norms;              // output: norm of each gradient divided by the grid, rounded up. Null if not wanted
     // The next members are used only if gradients are scaled.
     double* factors;     // output: the integers f_k
-    double* scratch;     // working memory for one row of each layer: `padded` numbers for each
+    double* scratch;     // working memory for one row of each layer, of `padded` numbers
     double center_norm;  // |A kCenterUnit grid / b|, rounded up
 };
 
@@ -144,7 +147,7 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
 
 // Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, where `width` is
 // a multiple of kSumTile. Products and sums are integers below 2^53, so that neither the order of the additions nor
-// fused multiply-adds change the result (section 4).
+// fused multiply-adds change the result (exact-products.md, section 4).
 inline constexpr std::int64_t kSumTile = 8;
 TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
                      (const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,

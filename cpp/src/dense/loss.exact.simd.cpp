@@ -1,4 +1,5 @@
-// Computes losses of scores and their derivatives for each record. docs/theory/exact-products.md, section 1.
+// Computes for each record the loss of its scores and the derivatives of the loss (docs/theory/exact-products.md,
+// section 1).
 #include "layers.simd.hpp"
 #include "simd/math.hpp"
 
@@ -45,7 +46,7 @@ TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
     return select(abs(z) <= 0x1.fffffffffffffp1023, value, splat(__builtin_nan("")));
 }
 
-// Returns 1 in the lanes of records whose class is `one`, and 0 in the others.
+// Returns 1 in the lanes of records whose class is `one`, and 0 in the other lanes.
 TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std::int64_t count) {
     if (count == kLanes) {
         Mask t;
@@ -57,8 +58,8 @@ TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std
     return v;
 }
 
-// The value and the derivative of the logistic loss log(1 + exp(-y z)), or of the hinge loss, at one score z. The label
-// is y = 2 own - 1, where `own` is 1 if the score belongs to the record's class and 0 otherwise.
+// The value and the derivative of the logistic loss log(1 + exp(-y z)), or of the Huberised hinge loss, at one score z.
+// The label is y = 2 own - 1, where `own` is 1 if the score belongs to the record's class and 0 otherwise.
 struct OneScore {
     Vec derivative, value;
 };

@@ -1,4 +1,5 @@
-// Rounds the entries of rows to integers, for the files that pack them. Only .simd.cpp files include this header.
+// Rounds the entries of rows to integers, for the files that pack these integers. Only .simd.cpp files include this
+// header.
 #pragma once
 
 #include "product_way.hpp"
@@ -6,8 +7,9 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Computes the integers of `width` columns of row k, from column j on. They are zeros beyond the last column and beyond
-// the last row. They are also zeros if the row's step is 0, since such a row may have entries that are not finite.
+// Computes the integers of `width` columns of row k, from column j on. The integers are zeros beyond the last column
+// and beyond the last row. They are also zeros if the row's step is 0, since such a row may have entries that are not
+// finite.
 template <int width, class T>
 TIGHTDP_VINLINE void row_integers(const InputBlock<T>& b, std::int64_t k, std::int64_t j,
                                   std::int32_t* __restrict out) {
@@ -33,7 +35,8 @@ TIGHTDP_VINLINE std::int32_t confine_weight(double w) {
     return static_cast<std::int32_t>(up < most ? up : most);
 }
 
-// Return the lowest signed digit of x, which is in [-2^7, 2^7), and the rest of x in units of 2^8.
+// Returns the lowest signed digit of x in base 2^8, a number in [-2^7, 2^7). The function without_low_digit returns x
+// minus this digit, divided by 2^8.
 TIGHTDP_VINLINE std::int32_t low_digit(std::int32_t x) {
     return ((x + 128) & 255) - 128;
 }

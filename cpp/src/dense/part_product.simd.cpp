@@ -1,8 +1,9 @@
-// Integer outer products with weights that are split into two parts of 16 bits. docs/theory/exact-products.md,
-// section 8.
+// Adds integer outer products whose weights are split into two parts of 16 bits (docs/theory/exact-products.md, section
+// 8).
 //
 // One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
-// therefore packed in pairs of records: inputs as [tile][pair][column], weights as [tile][pair][output][low, high].
+// therefore packed in pairs of records. Inputs are packed as [tile][pair][column], and weights as
+// [tile][pair][output][low, high].
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -15,8 +16,8 @@ namespace {
 constexpr int kOutputs = 4, kColumns = 32, kParts = 2 * kOutputs;
 constexpr int kWords = 2 * kLanes;
 using Words = std::int32_t __attribute__((vector_size(8 * kLanes)));
-// Number of registers of columns that are added side by side. With two of them, four outputs of two parts make sixteen
-// sums. With more sums, GCC 12 keeps some of them in memory, which takes twice as long.
+// Number of registers of columns that are added side by side. With two registers of columns, four outputs of two parts
+// make sixteen sums. With more than sixteen sums, GCC 12 keeps some sums in memory, which takes twice as long.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kVecs = 2;
 #else
@@ -38,8 +39,8 @@ struct MultiplyAdd {
     }
 };
 
-// Does the same as MultiplyAdd in one instruction. The instruction is written in assembler, so that the rest of the
-// file is compiled for its instruction set without extensions.
+// Adds the same products as MultiplyAdd, in one instruction. The instruction is written in assembler, so that the rest
+// of the file is compiled for its instruction set without extensions.
 struct DotProduct {
     TIGHTDP_VINLINE void add([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
 #if defined(TIGHTDP_ISA_avx512)

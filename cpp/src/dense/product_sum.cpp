@@ -12,8 +12,8 @@
 namespace tightdp {
 namespace {
 
-// A thread works on a piece of a layer at a time: some outputs and as many columns as fit. The sums of a piece then
-// stay in the second-level cache (512 KB) from the first record until the noise is added.
+// A thread works on one piece of a layer at a time, which has some outputs and as many columns as fit. The sums of a
+// piece take at most 512 KB, so they stay in the second-level cache from the first record until the noise is added.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
 // Size in bytes of the packed operands of one chunk of records, if there are running totals.
 constexpr std::int64_t kPackedBytes = 1 << 25;
@@ -55,8 +55,8 @@ class Adder {
                 record_bytes += way_.weights_size(layer.outputs, 1) + way_.inputs_size(layer.columns, 1);
             held = std::max(held, cut(l));
         }
-        // The sums that are compared with the bound have at most one rounding for each term, and a few more. Each
-        // rounding is at most 2^-53 of the sum.
+        // The sums that are compared with the bound have at most one rounding for each term, and a few further
+        // roundings. Each rounding is at most 2^-53 of the sum.
         slack_ = (static_cast<double>(outputs_) + static_cast<double>(r.layers.size()) + 16) * 0x1p-52;
         workers_ = workers_for(work * static_cast<double>(r.rows));
         const std::int64_t least =
@@ -88,7 +88,7 @@ class Adder {
     }
 
   private:
-    // A piece of work: a range of columns of a range of outputs of one layer.
+    // A piece of work, which has a range of columns and a range of outputs of one layer.
     struct Piece {
         std::size_t layer;
         std::int64_t column, columns, output, outputs;
@@ -135,8 +135,8 @@ class Adder {
         const std::int64_t begin = p.output * layer.columns + p.column;
         std::int64_t* const total = r_.totals.empty() ? nullptr : r_.totals[p.layer] + begin;
         const bool last = r_.release && first + count == r_.rows;
-        // Before the last chunk of a release the sums are the totals themselves. The last chunk adds to a copy, which
-        // is released.
+        // The chunks before the last chunk of a release add to the totals themselves. The last chunk adds to a copy of
+        // the totals, and the copy is released.
         std::int64_t* const sums = last ? sums_.data() + worker * held_ : total;
         const std::int64_t stride = last ? p.columns : layer.columns;
         const bool fresh = first == 0 && (r_.fresh || !total);

@@ -1,5 +1,5 @@
 // Adds clipped outer products, as integers of few digits, to running totals on several threads. The same pass can add
-// the noise and write the release. docs/theory/exact-products.md, sections 7 and 8.
+// the noise and write the release (docs/theory/exact-products.md, sections 7 and 8).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace tightdp {
 
-// Largest clipping norm, in units of the grid. With this limit the partial sums of some hundred records fit in 32 bits.
+// Largest clipping norm, in units of the grid. With this limit, the partial sums of a few hundred records fit in 32
+// bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
-// The release of sums: out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
+// Describes the release out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
 // rounded to an integer. The result depends on integers alone, hence not on the order of additions.
 struct SumRelease {
-    const random::RandomStream* stream;  // source of the noise; null for no noise
+    const random::RandomStream* stream;  // source of the noise. Null for no noise
     double deviation;                    // standard deviation of the noise in units of the grid, at most 2^39
     double scale;
     bool full;                         // true if `out` is float64, false if it is float32
@@ -28,9 +29,9 @@ struct SumRelease {
 struct ProductSum {
     std::vector<DenseLayer> layers;  // all of one element type, without bias and centre; `formed` if outputs == 1
     std::int64_t rows;               // number of records
-    double bound, inverse_grid;      // clipping norm over grid, at most kLargestProductBound; and 1 / grid
-    const double* bounds;            // for each record, its own bound, in [0, bound]; null if all have `bound`
-    const std::uint8_t* taken;       // for each record, whether the record contributes; null if all do
+    double bound, inverse_grid;      // clipping norm / grid, at most kLargestProductBound, and 1 / grid
+    const double* bounds;            // for each record, its own bound, in [0, bound]. Null if all have `bound`
+    const std::uint8_t* taken;       // for each record, whether the record contributes. Null if all records do
     // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.
     std::vector<std::int64_t*> totals;
     bool fresh = false;                   // true if the totals start from 0, whatever they hold before the call
@@ -38,13 +39,15 @@ struct ProductSum {
 };
 
 // Computes totals[l][o][j] += sum_k m_k modulo 2^64. The integers m_k of record k are w_k (x) q_k, or trunc(w_k x_k)
-// for a formed layer. Their norm |m_k| over all layers together is at most the bound. Layers of one output are formed.
-// With a release, the noise is added to the new totals, the results are written to `out`, and the totals become zero.
+// for a layer with one output, which is formed (DenseLayer). Here w_k are the weights of the record's rounded clipped
+// errors, x_k its inputs, and q_k the integers of its inputs. The norm |m_k| over all layers together is at most the
+// bound. If there is a release, the noise is added to the new totals, the results are written to `out`, and the totals
+// become zero.
 template <class T>
 void add_products(const ProductSum& request);
 
-// Adds given integer products: sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64. Precondition:
-// |q| <= kLargestEntry, |w| <= kLargestWeight, and |w q| <= largest_product <= kLargestIntegerProduct.
+// Computes sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64 from given integers w and q. Precondition: |q| <=
+// kLargestEntry, |w| <= kLargestWeight, and |w q| <= largest_product <= kLargestIntegerProduct.
 inline constexpr double kLargestIntegerProduct = 0x1p32;
 struct IntegerProduct {
     const std::int32_t* w;  // [rows][outputs]

@@ -1,4 +1,4 @@
-// Sums of weighted rows whose entries are truncated to integers. docs/theory/exact-products.md, section 7.
+// Adds weighted rows whose entries are truncated to integers (docs/theory/exact-products.md, section 7).
 #include "product_sum.simd.hpp"
 
 #include "vec.hpp"
@@ -6,7 +6,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Converts a double that holds an integer, |x| < 2^51, to that integer modulo 2^64.
+// Converts a double x that holds an integer to this integer modulo 2^64. Precondition: |x| < 2^51.
 TIGHTDP_VINLINE std::uint64_t integer(double x) {
     return __builtin_bit_cast(std::uint64_t, x + kNearest) - __builtin_bit_cast(std::uint64_t, kNearest);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr double kMost32 = 0x7fffffff;
 
 #if defined(TIGHTDP_X86_DISPATCH)
-// Returns bit `bit` of register `which` (0 to 3: eax to edx) of leaf 7 of cpuid.
+// Returns bit `bit` of a register of leaf 7 of cpuid. `which` is 0 for eax, 1 for ebx, 2 for ecx, and 3 for edx.
 bool processor_has(unsigned subleaf, int which, int bit) noexcept {
     unsigned r[4];
     return __get_cpuid_count(7, subleaf, &r[0], &r[1], &r[2], &r[3]) && (r[which] >> bit & 1);
@@ -56,7 +56,7 @@ class Ways {
   private:
     void add(const ProductWay& way) noexcept { ways_[count_++] = way; }
 
-    // Returns the way that needs the least time for a small product, which takes some 20 microseconds.
+    // Returns the way that takes the least time for a small product of some 20 microseconds.
     int fastest() const {
         if (tried_ == 1) return 0;
         std::vector<std::int64_t> times(static_cast<std::size_t>(tried_), std::numeric_limits<std::int64_t>::max());

@@ -1,5 +1,6 @@
-// Ways to add integer outer products (implementations for different instructions), and the choice among those that this
-// machine supports. All ways return the same bits. docs/theory/exact-products.md, section 8.
+// Ways to add integer outer products, and the choice among the ways that this machine supports
+// (docs/theory/exact-products.md, section 8). A way is an implementation for certain instructions. All ways return the
+// same bits.
 //
 // A way packs weights and inputs in the order in which its instructions read them, in tiles of outputs and of columns.
 // It then adds the products of packed tiles to totals. Records are packed in blocks of kDenseBlock, and the last block
@@ -12,13 +13,13 @@
 
 namespace tightdp {
 
-// Largest absolute values of weights and inputs. Larger ones are confined to these limits. They are the largest numbers
-// of three and of two signed digits of eight bits.
+// Largest absolute values of weights and inputs. Larger numbers are confined to these limits. The limits are the
+// largest numbers of three and of two signed digits of eight bits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
 // The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
-// confined to kLargestEntry, and 0 if steps[k] is 0. T is float or double, or std::int16_t for inputs that are integers
-// already; `steps` is then null.
+// confined to kLargestEntry, and 0 if steps[k] is 0. T is float, double or std::int16_t. Inputs of the type
+// std::int16_t are integers already, and their `steps` is null.
 template <class T>
 struct InputBlock {
     const T* x;
@@ -29,7 +30,8 @@ struct InputBlock {
 // The place of a block of records in a packed operand.
 struct PackedPlace {
     std::uint8_t* first;  // first byte of the packed operand
-    // Index of the block's first record, and number of records of the operand; both are multiples of kDenseBlock.
+    // Index of the block's first record, and number of records of the operand. Both numbers are multiples of
+    // kDenseBlock.
     std::int64_t at, records;
 };
 
@@ -47,8 +49,8 @@ struct PackedProduct {
 struct ProductWay {
     const char* name;
     std::int64_t tile_outputs, tile_columns;
-    std::int64_t weight_bytes;  // size of a packed weight in bytes; a packed input has two bytes
-    // True if weights are split into two parts of 16 bits, false if into three digits of eight bits.
+    std::int64_t weight_bytes;  // size of a packed weight in bytes. A packed input has two bytes
+    // True if weights are split into two parts of 16 bits, false if they are split into three digits of eight bits.
     bool parts;
     // Packs the integers w[o][kDenseBlock] of all outputs, confined to kLargestWeight.
     void (*pack_weights)(const double* w, std::int64_t outputs, PackedPlace place);
@@ -61,8 +63,9 @@ struct ProductWay {
     void pack_inputs(const InputBlock<double>& block, PackedPlace place) const { pack_doubles(block, place); }
     void pack_inputs(const InputBlock<std::int16_t>& block, PackedPlace place) const { pack_integers(block, place); }
 
-    // Returns the number of records, in whole blocks, whose sums fit in 32 bits. Weights and inputs are within the
-    // limits above, and no |w q_j| exceeds `largest_product`. Returns 0 if the sums of a single block may not fit.
+    // Returns the number of records, in whole blocks, whose sums fit in 32 bits. It is assumed that weights w are at
+    // most kLargestWeight and inputs q at most kLargestEntry, and that no |w q| exceeds `largest_product`. Returns 0 if
+    // the sums of a single block may not fit.
     std::int64_t limit(double largest_product) const noexcept;
     // Return the sizes of the packed operands in bytes.
     std::int64_t weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
@@ -73,18 +76,19 @@ struct ProductWay {
     }
 };
 
-TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or its meaning in plain C++
-TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd: AVX512-VNNI, AVX-VNNI; no baseline has it
-TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd: AMX, used only together with AVX-512
-TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // the same with tiles in memory, for tests
+TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or plain C++ that computes the same
+TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd of AVX512-VNNI or AVX-VNNI, not in the baseline
+TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd of AMX, used only together with AVX-512
+TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // emulation of tdpbssd with tiles in memory, for tests
 
-// Returns the way with this number, counted from 0, among those that this machine supports. Returns null if there are
-// fewer ways.
+// Returns the way with this number, counted from 0, among the ways that this machine supports. Returns null if there
+// are fewer ways.
 const ProductWay* product_way(int number);
-// Returns the way in use: the one that was chosen last, or else the fastest one of a short trial at first use.
+// Returns the way in use. This is the way that was chosen last, or otherwise the fastest way of a short trial at the
+// first use.
 const ProductWay& serving_way();
-// Chooses the way in use by its number. With -1 the trial decides. All ways return the same bits. A forked child
-// process makes its own trial.
+// Chooses the way in use by its number. If the number is -1, the trial decides. All ways return the same bits. A forked
+// child process makes its own trial.
 void choose_product_way(int number);
 
 }  // namespace tightdp

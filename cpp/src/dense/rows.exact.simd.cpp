@@ -1,5 +1,5 @@
-// Computes the scores and the integers of rows. The results of a row do not depend on other rows.
-// docs/theory/exact-products.md, sections 1 and 2.
+// Computes the scores and the integers of rows. The results of a row do not depend on other rows
+// (docs/theory/exact-products.md, sections 1 and 2).
 #include <utility>
 
 #include "clipping/vec.hpp"
@@ -10,7 +10,7 @@ namespace tightdp::TIGHTDP_ISA {
 namespace {
 
 // Prefetches the data 16 KB ahead. The processor's own prefetching fails if reads jump between rows or pause between
-// blocks: a plain pass over rows of 108 floats in memory takes 2.3 times as long without this function. Distances from
+// blocks. Without this function, a plain pass over rows of 108 floats in memory takes 2.3 times as long. Distances from
 // 8 to 32 KB are equally fast.
 template <class T>
 TIGHTDP_VINLINE void fetch_ahead(const T* x) {
@@ -32,7 +32,8 @@ TIGHTDP_VINLINE T folded(Register<T> v, std::integer_sequence<int, lanes...> all
         return folded<T, half / 2>(v + __builtin_shufflevector(v, v, (lanes ^ half)...), all);
 }
 
-// Returns the sum of a line's lanes: the second half is added to the first, and so on down to one lane.
+// Returns the sum of a line's lanes. The second half of the lanes is added to the first half, and so on down to one
+// lane.
 template <class T>
 TIGHTDP_VINLINE T total(Line<T> line) {
     constexpr int kParts = Line<T>::kParts, width = kRegisterBytes / static_cast<int>(sizeof(T));
@@ -108,7 +109,7 @@ void affine(const Affine<T>& a) {
     for (; k < a.rows; ++k) outputs_of<T, 1>(a, k);
 }
 
-// Sixteen columns of a row. If a row ends before, the remaining columns are zeros.
+// Sixteen columns of a row. If the row has fewer columns left, the remaining columns are zeros.
 constexpr std::int64_t kColumns = 16;
 constexpr int kWides = kColumns / kWidth;
 struct Columns {
@@ -127,8 +128,7 @@ TIGHTDP_VINLINE Columns columns_at(const T* x, std::int64_t left) {
     return c;
 }
 
-// Returns the sum of all lanes. Lane i holds column i mod 16. The second half of the lanes is added to the first, and
-// so on down to one lane.
+// Returns the sum of all lanes. The second half of the lanes is added to the first half, and so on down to one lane.
 TIGHTDP_VINLINE double total(const Columns& c) {
     double lanes[kColumns];
     for (int i = 0; i < kWides; ++i) store(lanes + i * kWidth, c.wide[i]);
@@ -156,8 +156,8 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
             for (int i = 0; i < kWides; ++i) sums.wide[i] = sums.wide[i] + c.wide[i] * c.wide[i];
         }
         const double square = total(sums) + (bias ? 1.0 : 0.0);
-        if (!(square <= kLargestSquare)) continue;  // NaN too
-        if (square < kLeastSquare) {                // the row counts as zeros, for which any step serves
+        if (!(square <= kLargestSquare)) continue;  // // also if it is NaN
+        if (square < kLeastSquare) {                // the row is treated as zeros, and any step serves
             steps[k] = 1;
             continue;
         }

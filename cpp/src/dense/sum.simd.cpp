@@ -1,4 +1,4 @@
-// Adds integer outer products in doubles, which hold the sums exactly. docs/theory/exact-products.md, section 4.
+// Adds integer outer products in doubles, which hold the sums exactly (docs/theory/exact-products.md, section 4).
 #include "layers.simd.hpp"
 #include "vec.hpp"
 

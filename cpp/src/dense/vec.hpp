@@ -9,7 +9,7 @@ namespace tightdp::TIGHTDP_ISA {
 
 inline constexpr int kRegisterBytes = 8 * kLanes;
 template <class T>
-struct RegisterOf;  // GCC ignores a vector's size where its type depends on a template
+struct RegisterOf;  // GCC ignores the size of a vector whose type depends on a template
 template <>
 struct RegisterOf<float> {
     using type = float __attribute__((vector_size(kRegisterBytes)));
@@ -29,11 +29,11 @@ TIGHTDP_VINLINE Register<T> load_register(const T* p) {
 }
 
 // Rows with |x|^2 above kLargestSquare contribute nothing, and rows with |x|^2 below kLeastSquare count as zeros.
-// Between the two limits no square that matters has underflowed, and all powers of two in the computations are normal
+// Between the two limits, no square that matters underflows, and all powers of two in the computations are normal
 // doubles.
 inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
 
-// Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for |x| < 2^51.
+// Adding 1.5 * 2^52 to x and subtracting it again rounds x to the nearest integer, with ties to even, if |x| < 2^51.
 inline constexpr double kNearest = 6755399441055744.0;
 TIGHTDP_VINLINE double nearest(double x) {
     return (x + kNearest) - kNearest;
@@ -44,8 +44,8 @@ TIGHTDP_VINLINE double power_below(double x) {
     return __builtin_bit_cast(double, __builtin_bit_cast(std::int64_t, x) & 0x7ff0000000000000LL);
 }
 
-// Computes q[j] = round(x[j] step). `step` is a power of two, so that the product is exact, or so small that it rounds
-// to 0. If the step is 0, the row may have entries that are not finite, and all q[j] are 0.
+// Computes q[j] = round(x[j] step). `step` is a power of two, so the product x[j] step is either exact or so small that
+// it rounds to 0. If the step is 0, the row may have entries that are not finite, and all q[j] are 0.
 template <class T>
 TIGHTDP_VINLINE void quantize(const T* __restrict x, std::int64_t columns, double step, double* __restrict q) {
     if (step > 0)

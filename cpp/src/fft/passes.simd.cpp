@@ -1,10 +1,10 @@
 // The transforms. The forward transform decimates in frequency and the inverse one in time, so neither needs a
 // permutation (docs/theory/fft.md).
 //
-// A level splits a real sequence of length m, in place, into a real sequence of length m/2 for the even frequencies and
-// a complex one of length m/4 for the odd frequencies. Of the odd frequencies, one of each conjugate pair is kept.
-// Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in cache. The last pass consists
-// of radix-8 butterflies along the columns of a transposed block of registers.
+// A level splits a real sequence of length m, in place, into two sequences: a real one of length m/2 for the even
+// frequencies, and a complex one of length m/4 for the odd frequencies. Only one frequency of each conjugate pair of
+// odd frequencies is kept. Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in
+// cache. The last pass consists of radix-8 butterflies along the columns of a transposed block of registers.
 #include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 #include "simd/transpose.hpp"
@@ -227,8 +227,8 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 
 // --- Levels of the real sequence. The functions read x and write to out, which may be the same array.
 
-// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. It takes vectors of j if they fit,
-// and single ones otherwise.
+// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. Vectors of j are used if they fit,
+// and single j otherwise.
 template <class Group>
 inline void each_group(const FftTables& w, size_t m, Group group) {
     const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];

@@ -37,7 +37,7 @@ inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     return result;
 }
 
-// Loads `width` consecutive coefficients. If they are fewer than the lanes, the rest is zero.
+// Loads `width` consecutive coefficients. If there are fewer coefficients than lanes, the rest is zero.
 inline Complex gather(const double* re, const double* im, size_t width) {
     Complex z{};
     for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];

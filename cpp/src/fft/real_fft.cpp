@@ -25,23 +25,23 @@ constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
 
-// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only those of
-// the first quarter turn.
+// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only the roots
+// of the first quarter turn.
 std::size_t table_size(std::size_t n, std::size_t m) {
     const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
     return count < 8 ? 8 : count;
 }
 
-// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. These layers are at
-// most one addition for each bit of n, one product with a root for the level, and one further product for every two
-// bits, or for every bit in the short scalar transforms.
+// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. There is at most one
+// addition for each bit of n, and one product with a root where real numbers become complex. There is one further
+// product for every two bits, or for every bit in the short scalar transforms (fft.md, section 3).
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
     return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
 }
 
-// The plans of this process. Plans up to the length 2^20 are kept, and take 10 MB together. Longer ones are destroyed
+// The plans of this process. Plans up to the length 2^20 are kept, and take 10 MB together. Longer plans are destroyed
 // when no caller holds them any more.
 struct Plans {
     static constexpr std::size_t kKept = std::size_t{1} << 20;

@@ -23,18 +23,19 @@ struct FftTables {
 //
 // A spectrum consists of n doubles, in the order in which the forward transform leaves them, without bit reversal. At
 // each level m = n, n/2, ..., 4, the doubles [m/2, 3m/4) are the real parts of m/4 coefficients, and [3m/4, m) their
-// imaginary parts. One of each conjugate pair is stored. The doubles 0 and 1 are X_0 and X_{n/2}. To find the frequency
-// of each coefficient, transform the unit impulse at 1: the coefficients are then the roots of unity.
+// imaginary parts. Only one coefficient of each conjugate pair is stored. The doubles 0 and 1 are X_0 and X_{n/2}. To
+// find the frequency of each coefficient, transform the unit impulse at 1: the coefficients are then the roots of
+// unity.
 //
 // Preconditions: each pointer refers to n doubles, and `out` may be equal to an input. Alignment to 64 bytes is faster,
 // but not needed. With kappa = rounding_bound(), the errors are (docs/theory/fft.md, Theorems 1 to 3)
 //     |X^ - X|_2 <= kappa |X|_2,   max_f |X^_f - X_f| <= kappa |x|_1,   |x^ - x|_2 <= kappa |x|_2 (inverse),
-// where norms are those of the whole spectrum, and X^ and x^ are the computed values. This holds unless numbers
+// where |X|_2 is taken over the whole spectrum, and X^ and x^ are the computed values. The bounds hold unless numbers
 // overflow. Underflow adds at most n 2^-1074 to the error of a coefficient.
 class RealFft {
   public:
     static constexpr std::size_t kMinLength = 4;
-    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // so that angles j/n of roots are exact
+    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // the angles j/n of roots are exact up to this n
 
     // Makes a plan for the length n, a power of two in [kMinLength, kMaxLength]. Throws std::invalid_argument for other
     // n.

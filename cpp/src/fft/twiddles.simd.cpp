@@ -10,7 +10,7 @@ namespace {
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
-// Computes sin and cos of f pi/4, where f in [0, 1] is a multiple of a power of two and has at most 31 bits.
+// Computes sin and cos of f pi/4, where f in [0, 1] is a multiple of a power of two and has at most 30 bits.
 inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec high = f * kHigh;
     const Vec low = f * kLow;
@@ -33,7 +33,7 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
 
 void fft_twiddles(std::size_t m, std::size_t count, double* re, double* im) {
     for (std::size_t j = 0; j < count; j += kLanes) {
-        // t is the exact angle in units of pi/4, in [0, 4). It is folded to f in [0, 1].
+        // t is the exact angle in units of pi/4, in [0, 4). This angle is folded to f in [0, 1].
         const Vec t = (static_cast<double>(j) + iota()) * (8.0 / static_cast<double>(m));
         const Vec folded_half = t > 2.0 ? 4.0 - t : t;
         const Vec f = folded_half > 1.0 ? 2.0 - folded_half : folded_half;

@@ -11,48 +11,53 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Factor by which lengths are enlarged. It is far more than their rounding errors.
+// Factor by which lengths are enlarged. The factor covers the rounding errors of the lengths, which are far smaller.
 constexpr double kLonger = 1 + 1e-11;
-// Angles that separate the cells: `arc` is half the arc between a and b, and `turn` the angle from the diameter along
-// a - b to c. At sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047, and half as many
-// turns would increase it by a further .024.
+// Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
+// the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
+// sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047. With half as many turns epsilon
+// would increase by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// If the ratio of the squared distances of c and of b exceeds this number, the line runs from a to c, since C then
-// matters more than B. Otherwise the line runs from a to b.
+// A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds
+// this number times |b - a|^2, the line runs through c, because the density at c then matters more than the density at
+// b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
-// Largest distance between nodes of a lognormal variable, in its logarithm. It holds within kOut standard deviations of
-// the normal variable. A few nodes lie further out, and the mass beyond kFarthest is negligible.
+// A lognormal variable e^{kappa z} is replaced by a discrete one, whose nodes are given by z. For |z| <= kOut, the
+// distance of two nodes in kappa z is at most kBetween. A few nodes lie further out, and the mass beyond kFarthest is
+// negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
-// Largest distance between nodes of a curve, in lattice points. The distance doubles at the point whose index is 32
-// times the distance.
+// Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
+// is 32 times the distance.
 constexpr std::size_t kSparse = 4;
-// Distance left of a threshold, in units of ln f, at which a curve is evaluated. It is larger than rounding errors, and
-// too small to matter.
+// Value of ln f at which hinge() evaluates its bound, where f = (s B + t C) / A. It lies slightly left of the threshold
+// f = 1. This value is larger than rounding errors, and too small to matter.
 constexpr double kLeft = 1e-9;
-// Factors by which the first kernel and the curves that are compared with the first kernel are enlarged. With these
-// factors, a kernel that equals the first one up to rounding errors is left out of the menu.
+// Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
+// compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the
+// menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
-constexpr std::int64_t kUnits = 150;  // units of work for one threshold
+constexpr std::int64_t kUnits = 150;  // units of work of one call of hinge()
 
 double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
 }
 
-// Returns the probability that a standard normal variable lies between two points. No tail is subtracted from 1.
+// Returns the probability that a standard normal variable lies between two points. The result is the difference of two
+// tails on the side that is further out, so small probabilities are accurate too.
 double between(double a, double b) {
     return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
 }
 
-// A triangle a, b, c, as seen from one corner, which is a or b.
+// A triangle a, b, c, as seen from the corner a or from the corner b.
 struct Corner {
     double side;     // length |b - a|
     double squared;  // squared distance of c from the corner
     double inner;    // inner product of the two sides at the corner
 };
 
-// Values and probabilities of a mean-preserving spread of e^{kappa z - kappa^2/2}, where z is a standard normal
-// variable.
+// The values and probabilities of a discrete variable that is a mean-preserving spread of e^{kappa z - kappa^2/2},
+// where z is a standard normal variable.
 struct Spread {
     std::vector<double> value, weight;
 
@@ -84,8 +89,8 @@ struct Spread {
     }
 };
 
-// Returns an upper bound on the integral of (A - s B - t C)_+ (adaptive.md, section 3.3). A is the standard normal
-// density of an output z. B and C are the same density shifted to the left by b > 0 and by c >= 0.
+// Returns an upper bound on the integral of max(A - s B - t C, 0) over an output z (adaptive.md, section 3.3). A is the
+// standard normal density. B and C are the same density shifted to the left by b > 0 and by c >= 0.
 double hinge(double s, double t, double b, double c) {
     const double log_s = std::log(s), log_t = std::log(t);  // -infinity if the factor is 0
     const auto at_b = [&](double z) { return log_s - b * z - 0.5 * b * b; };
@@ -98,8 +103,8 @@ double hinge(double s, double t, double b, double c) {
     const bool falls_b = s > 0 && b > 0, falls_c = t > 0 && c > 0;
     if ((s >= 1 && !falls_b) || (t >= 1 && !falls_c)) return 0;
     if (!falls_b && !falls_c) return std::max(1 - s - t, 0.0) + 4 * u;
-    // f(z) = s B/A + t C/A falls in z. Its logarithm is convex, so Newton's steps stay left of the point where ln f is
-    // 0.
+    // The function f(z) = s B/A + t C/A decreases in z. Its logarithm is convex, so the steps of Newton's method stay
+    // left of the point where ln f is 0.
     double z = -HUGE_VAL;
     if (falls_b) z = std::max(z, log_s / b - 0.5 * b);
     if (falls_c) z = std::max(z, log_t / c - 0.5 * c);
@@ -118,11 +123,12 @@ double hinge(double s, double t, double b, double c) {
     return 1;  // the point was not found
 }
 
-// One side of a kernel: upper bounds on its curve at the losses i h, i in `nodes`.
+// Upper bounds on one half of a kernel's privacy profile, at the losses i h for each i in a list `nodes`.
 using Side = std::vector<double>;
 
-// The line from one corner to one of the other two. The third corner may lie off the line. Then its density ratio is
-// multiplied by a lognormal variable of mean 1, which is replaced by a spread.
+// The line through one corner, a or b, and one of the other two points of the triangle. The third point may lie off the
+// line. Then the density ratio of the third point is multiplied by a lognormal variable of mean 1, which is replaced by
+// a spread.
 struct Line {
     double b, c;  // distances of b and c along the line
     Spread s, t;  // spreads for the density ratios of b and of c
@@ -160,7 +166,8 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
     return found;
 }
 
-// Returns the indices of the losses at which curves are evaluated. Between these losses, chords lie above the curves.
+// Returns the indices of the losses at which profiles are evaluated. Between these losses, chords lie above the
+// profiles.
 std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     std::vector<std::size_t> nodes;
     for (std::size_t i = 0, step = 1; i < n; i += step) {
@@ -171,8 +178,9 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     return nodes;
 }
 
-// The P-mass at the middle one of three losses, for the curve that consists of chords through the values at these
-// losses, and its rounding error. A negative mass means that the middle value is above the chord of the other two.
+// The P-mass of a kernel at the middle one of three losses, and the rounding error of this mass. The kernel's privacy
+// profile consists of chords through its values at the three losses. A negative mass means that the middle value is
+// above the chord of the other two.
 struct Kink {
     double mass, rounding;
 };
@@ -185,8 +193,8 @@ Kink kink_at(const Side& s, std::size_t before, std::size_t at, std::size_t afte
             16 * u * ((s[before] + s[at]) / left + (s[after] + s[at]) / right)};
 }
 
-// Returns the indices of those values that lie on the convex hull, up to rounding errors. The chords between any of the
-// values lie above each convex curve that is below all values.
+// Returns the indices of the values that lie on the convex hull of all values, up to rounding errors. A convex curve
+// that is below all values is also below the chords between any of the values.
 std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& nodes, double h) {
     std::vector<std::size_t> kept{0};
     for (std::size_t j = 1; j < s.size(); ++j) {
@@ -196,9 +204,9 @@ std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& 
     return kept;
 }
 
-// Returns the P-masses, rounded up, of a curve that consists of chords. For x = e^loss >= 1 they go through the values
-// `right`, and for x < 1 through the values `left` of the reversed pair. Both sides bound the same number at x = 1, so
-// the smaller value is used there.
+// Returns the kernel whose privacy profile consists of chords, with P-masses that are rounded up. For x = e^loss >= 1
+// the chords go through the values `right`, and for x < 1 through the values `left` of the reversed pair. The values of
+// `right` and `left` at x = 1 bound the same delta, so the smaller value is used there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);
@@ -221,8 +229,8 @@ Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std:
     return kernel;
 }
 
-// Returns upper bounds on the numbers of all triangles of a cell, as seen from a and from b. The first cell of turns
-// also contains all c that lie further out.
+// Returns upper bounds on the members of Corner over all triangles of a cell, for the corner a and for the corner b.
+// The first cell of turns also contains the triangles whose c lies further out.
 std::array<Corner, 2> largest(double arc, double arc_end, double turn, double turn_end) {
     const double w = std::cos(arc), least = std::cos(arc_end), d = std::cos(turn), nearest = std::cos(turn_end);
     const auto inner = [&](double half) { return 2 * half * (half - nearest); };
@@ -232,10 +240,10 @@ std::array<Corner, 2> largest(double arc, double arc_end, double turn, double tu
              {2 * w, far, std::max(inner(w), inner(least))}}};
 }
 
-// Tells whether these curves, of a kernel and its reverse, lie below a mixture of the curves of the first kernel and
-// its reverse.
+// Tells whether `curves`, the profiles of a kernel and of its reverse, lie below a mixture of the profiles `first`,
+// those of the first kernel and of its reverse.
 bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
-    double least = 0, most = 1;  // range of the share of the first kernel
+    double least = 0, most = 1;  // range of the share of the first kernel in the mixture
     for (std::size_t i = 0; i < curves[0].size(); ++i) {
         const double gap = first[0][i] - first[1][i], need = curves[0][i] * kWithin - first[1][i];
         const double reversed = curves[1][i] * kWithin - first[1][i];

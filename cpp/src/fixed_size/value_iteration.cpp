@@ -14,17 +14,18 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Absolute error of an excess that is a difference of terms up to 1: sixteen roundings.
+// Absolute error of a difference of terms up to 1 (see Values): sixteen roundings.
 constexpr double kSubtracted = 16 * u;
-// Relative error of a tilted mass or value, without the error of the exponent: sixteen roundings.
+// Relative error of a mass or value that is multiplied by e^{tilt loss}: sixteen roundings. The error of the exponent
+// is not included.
 constexpr double kRelative = 16 * u;
 // Largest part of a sum that may be lost by underflow.
 constexpr double kUnseen = 1e-290;
-// Units of work of a step for each point of a kernel. Two nanoseconds were measured.
+// Units of work of a step for each point of a kernel. A point was measured to take two nanoseconds.
 constexpr std::int64_t kUnits = 2;
 
-// The values of the iteration at the losses (i - n) h: the excess of the worst curve over (1 - e^eps)_+, multiplied by
-// e^{tilt eps}.
+// The worst privacy profile of the steps so far, at the losses eps = (i - n) h. A value is the excess of delta over its
+// smallest possible value (1 - e^eps)_+ = max(1 - e^eps, 0), multiplied by e^{tilt eps}.
 class Values {
   public:
     Values(const std::vector<Kernel>& menu, const Scale& scale, bool upper)
@@ -83,12 +84,12 @@ class Values {
   private:
     struct Factor {
         AlignedArray spectrum;
-        std::vector<double> excess;  // tilted excess of the curve of the kernel itself over (1 - e^eps)_+
-        double sum;                  // sum of the tilted masses of the kernel
+        std::vector<double> excess;  // excess of the kernel's own delta over (1 - e^eps)_+, multiplied by e^{tilt eps}
+        double sum;                  // sum of the kernel's masses, each multiplied by e^{tilt loss}
     };
 
-    // Returns the length of a circle on which nothing wraps round onto the points from the n-th to the 3n-th, which are
-    // used.
+    // Returns the length of the transforms. A circular convolution of this length is free of wrap-around at its points
+    // n to 3n, the only ones that are used.
     static std::size_t length(std::size_t n) {
         std::size_t points = RealFft::kMinLength;
         while (points < 3 * n + 2) points *= 2;
@@ -112,8 +113,9 @@ class Values {
         }
         f.sum *= 1 + 1e-9;
         plan_->forward(f.spectrum.data(), f.spectrum.data());
-        // The excess is E[(1 - e^{eps - Y})_+] - (1 - e^eps)_+. The expectation follows from the recurrence
-        // d_i = (1 - e^-h) p_i + e^-h d_{i+1}, where p_i is the mass beyond point i.
+        // The excess is E[(1 - e^{eps - Y})_+] - (1 - e^eps)_+, where Y is the kernel's loss. The expectation d_i at
+        // point i follows from the recurrence d_i = (1 - e^-h) p_i + e^-h d_{i+1}, where p_i is the mass beyond point
+        // i.
         const double fall = -std::expm1(-scale_.h), keep = std::exp(-scale_.h);
         const double rounding = 8 * u * static_cast<double>(kernel.mass.size());
         double p = 0, d = 0;
@@ -126,8 +128,8 @@ class Values {
                                          : d * (1 - rounding) - bare - subtracted;
             f.excess[i] = tilt_[i] * (excess + (upper_ ? relative_ : -relative_) * std::abs(excess));
         }
-        // The mass of a distribution is 1. So a kernel that dominates it has a mass of at least 1, and a kernel that is
-        // dominated a mass of at most 1.
+        // A kernel that dominates a pair has a mass of at least 1, and a kernel that a pair dominates has a mass of at
+        // most 1.
         const double slack = 2 * u * static_cast<double>(kernel.mass.size());
         if (upper_ ? p + kernel.infinity < 1 - slack : p > 1 + slack)
             throw std::logic_error("the mass of a kernel is on the wrong side of 1: " +

@@ -12,8 +12,8 @@ namespace {
 
 // Largest weight that may be missing at each point, because grid_tilt returns zero for results below e^-708.
 constexpr double kUnseen = 1e-300;
-// Units of work. The first three are for each point of the circle: of a transform, of a product, and of a power with
-// the winding. The fourth is for each weight, of its moments.
+// Units of work. A transform, a product, and a power with its winding take the first three for each point of the
+// circle. Moments take the fourth for each weight.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
@@ -55,7 +55,7 @@ double spread_of_power(const RealFft& plan, const double* spectrum, double power
     const double more = (1 + 1 / t) * kappa * kappa;
     const auto alone = [&](double x) { return std::pow((1 + t) * x * x + more, power - 1); };
     double total = alone(spectrum[0]) + alone(spectrum[1]);
-    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // frequencies come in conjugate pairs, of which one is stored
+    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // of two conjugate frequencies only one is stored
         total += 2 * TIGHTDP_SELECT_SIMD(grid_powers)(spectrum + m / 2, spectrum + 3 * m / 4, m / 4, 1 + t, more,
                                                       power - 1);
     const auto n = static_cast<double>(plan.size());
@@ -88,13 +88,15 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
         out.nothing = true;
         return out;
     }
-    // The sum is scaled to so much less than 1 that it stays below 1 with the errors of the transform and of the sum.
+    // The sum is scaled to a number so far below 1 that it stays below 1 with the errors of the transform and of the
+    // sum.
     const double kappa = plan->rounding_bound();
     const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
     Circle circle = wind(w, scale, n);
     out.log_scale = w.log_scale - std::log(scale);
     out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
-    // Scaling and winding add a rounding error at each point, and so do weights that are too small for grid_tilt.
+    // Scaling and winding add a rounding error at each point. Weights that are too small for grid_tilt add an error
+    // too.
     const double span = std::max(law.span, static_cast<double>(w.w.size()));
     const double folds = std::ceil(span / static_cast<double>(n));
     out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +

@@ -22,18 +22,18 @@ struct Inexact {
     double span = 0;
 };
 
-// The members that a factor and a product of factors share. Weights are wound round a circle of n points: the weight of
-// index I is added at the point I mod n. "Unwound" weights are those before winding.
+// The members that a factor and a product of factors share. Weights are wound round a circle of n points: the weight
+// with the index I is added to the point I mod n. "Unwound" weights are the weights before winding.
 struct OnCircle {
     AlignedArray z;                          // spectrum of the wound weights
-    bool nothing = false;                    // whether no more than the trivial bound is known: there are no weights,
-                                             // or they exceed the range of doubles
+    bool nothing = false;                    // whether only the trivial bound is known, because there are no
+                                             // weights, or because weights exceed the range of doubles
     double log_scale = 0, log_error = 0;
     double error1 = 0;
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
-    double last = 0, reach = 0;              // largest index of the true weights; the sum of |last| over all factors
-    // ln of the sum of y_I e^{exponent I h} over the unwound weights y, with their scale, for each of the exponents on
-    // the right and on the left. Rounded up.
+    double last = 0, reach = 0;              // largest index of the true weights, and the sum of |last| over factors
+    // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
+    // is included. `right` has a sum for each of the TailExponents on the right, and `left` for each on the left.
     TailExponents::Each right{}, left{};
     double moments_size = 0;                 // bound on the sum of magnitudes of the terms of any entry of these arrays
 };
@@ -45,8 +45,8 @@ struct Spectrum : OnCircle {
 
 Spectrum transform(const Inexact& law, const TailExponents& exponents, double h, std::size_t n);
 
-// The upper or the lower side of a product of powers of spectra. The errors are the sums of section 5.1, before they
-// are multiplied by its factor F = e^growth.
+// The upper or the lower side of a product of powers of spectra. The errors are the sums of grid.md, section 5.1,
+// before they are multiplied by the factor F = e^growth of that section.
 struct Product : OnCircle {
     double error2 = 0, growth = 0, relative = 0;
     double terms = 0;  // number of factors, which is the number of terms of each sum over the factors
@@ -57,8 +57,8 @@ struct Product : OnCircle {
 // object as `before`.
 void multiply(const Product& before, const Spectrum& factor, double power, Product& after);
 
-// Returns the weights of a product on the window of indices [first, first + n). The errors cover neither the weights
-// outside of the window nor what these add inside of it, where winding moves them.
+// Returns the weights of a product on the window of indices [first, first + n). The weights outside of the window are
+// not included. Winding adds them to weights inside of the window, and the errors do not cover this.
 Inexact weights_of(const Product& product, std::int64_t first);
 
 // Cuts off both ends of the weights as far as the errors exceed the weights there. Moments of these ends would measure

@@ -9,10 +9,12 @@
 namespace tightdp::grid {
 namespace {
 
-// Units of work: of the exponentials of one cell of a density, of one atom, and of computing the upper and the lower
-// weights of one cell.
+// Units of work: for the exponentials of one cell of a density, for one atom, and for the upper and the lower weights
+// of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
+// Writes the masses of a density to `cells`, tilted as described at Cells. Raises `slack` to the errors of the cells'
+// ends.
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
                  double& slack, double& work) {
     alignas(64) double x[CellBlock::kCells + 8], mass[CellBlock::kCells], spread[CellBlock::kCells],
@@ -39,7 +41,7 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
     work += block.work;
 }
 
-// Returns the mass e^{log_mass}, tilted at the loss x.
+// Returns the mass e^{log_mass} times e^{tilt (x - anchor) - log_scale}.
 double tilted(double log_mass, double x, const Lattice& lattice, double log_scale) {
     return std::exp(log_mass + (lattice.tilt * (x - lattice.anchor) - log_scale));
 }
@@ -57,7 +59,8 @@ class Builder {
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // The points x_i are rounded, unless anchor and spacing are such that every point is a double.
+        // The points x_i are rounded, unless the anchor and the spacing are such that each point is a double. An atom
+        // within snap_ of a point counts as lying on this point.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {
@@ -83,10 +86,10 @@ class Builder {
     }
 
   private:
-    // Checks the result independently of how the masses were found. The upper distribution must have all of the P-mass
-    // and no more than the Q-mass, and the lower one no more than the P-mass. The check allows for the error that the
-    // masses of a user may have and for the rounding errors of these sums. If it fails, there is a mistake in the code,
-    // and the caller claims no bound.
+    // Checks the result independently of how the masses were found. The upper distribution must have at least the whole
+    // P-mass and at most the whole Q-mass, and the lower distribution at most the whole P-mass. The check allows for
+    // the error that the masses of a user may have and for the rounding errors of these sums. If it fails, there is a
+    // mistake in the code, and the caller claims no bound.
     bool plausible(const Discretised& out) const {
         constexpr double kSum = 1e-12, kBothSides = 1e-6;
         const double shift = lattice_.h * static_cast<double>(first_),
@@ -98,7 +101,7 @@ class Builder {
         const double p_mass = total(out.upper, -tilt), q_mass = total(out.upper, -tilt - 1) - lattice_.anchor;
         const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // ln of the mass that underflowed
         // Removing the tilt multiplies by exponentials, whose exponents are products of the tilt and of rounded points.
-        // The next lines bound the errors of both.
+        // The next lines bound the errors of the points and of the products.
         const double farthest = std::abs(shift) + lattice_.h * size;
         const double anchor = std::abs(lattice_.anchor), places = out.slack + 4 * u * (anchor + farthest);
         const double rounding =
@@ -141,13 +144,15 @@ class Builder {
                    std::exp(stays.log) * 4 * slack_;
     }
 
-    // Notes that the upper distribution may have mass at this point, even if its weight underflows to zero.
+    // Notes that the upper distribution may have mass at this point, even if the point's weight underflows to zero.
     void reaches(double point) {
         last_point_ = std::max(last_point_, std::min(point, static_cast<double>(cells_.mass.size())));
     }
 
     static double finite(double x) { return std::isfinite(x) ? x : 0; }
 
+    // Adds an atom: to a point if it lies there up to errors, else to the cell around it, else to the mass outside of
+    // the lattice.
     void add(const Atom& atom) {
         const auto last = static_cast<double>(cells_.mass.size());
         const double y = atom.loss, r = (y - lattice_.anchor) / lattice_.h - static_cast<double>(first_);
@@ -207,10 +212,11 @@ void discretise(const Law& law, const Lattice& lattice, double log_scale, std::i
 
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper) {
     work::spend(kCellUnits / 2 * static_cast<std::int64_t>(fine.w.size()));
-    const std::int64_t first = fine.first >> 1;  // floor
+    const std::int64_t first = fine.first >> 1;  // rounds down, also if fine.first is negative
     const auto odd = static_cast<std::size_t>(fine.first & 1);
     const std::size_t size = fine.w.size() + odd, cells = size / 2;
     Cells out(cells + 1);
+    // Points with even indices stay points of the coarse lattice. Points with odd indices lie inside of its cells.
     const double half = -std::expm1(-0.5 * coarse.h), back = std::exp(-0.5 * coarse.tilt * coarse.h);
     for (std::size_t i = 0; i < fine.w.size(); ++i) {
         const std::size_t at = i + odd;

@@ -16,13 +16,14 @@
 namespace tightdp::grid {
 namespace {
 
-// ln of the fraction of the requested width that cutting off the right tails may cost.
+// Logarithm of the fraction of the requested width that may be lost because right tails are cut off.
 constexpr double kCut = -4.6;
 // Logarithm of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
-// Largest number of lattice points of all levels and attempts together, divided by `most_points`. It limits the time.
+// Largest number of lattice points of all levels and attempts together, divided by `most_points`. This number limits
+// the time.
 constexpr double kMostWork = 2;
 // While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
 constexpr double kLittleWork = 0.02;
@@ -40,7 +41,7 @@ constexpr double kNothing = -700;
 // found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats smaller.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
-// Smallest delta that is first compared with delta(0).
+// Smallest delta for which epsilon_within() first compares delta with delta(0).
 constexpr double kLarge = 0.02;
 // Distance of epsilon below the mean loss, in standard deviations, from which on delta may be 1 within the requested
 // width. No lattice is needed to show this.
@@ -51,27 +52,30 @@ constexpr double kRead = 2;
 // Number of consecutive epsilons with bounds that are too wide, after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
 // The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
-// leaves exceeds kCoarse. It is tried for at most kFewParts parts, because each takes some hundredths of a second.
+// leaves exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
+// hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
 // Units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand distinct distributions
 // takes most of them, and other bounds take a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
-// Further units of work for the normal approximation. It takes a hundredth of them for a simple distribution.
+// Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for it.
+// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for such a
+// distribution.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
 
 std::atomic<std::size_t> crossed{0};
 
-// Thrown if the lower end of an interval is above the upper end. One of them is wrong, and it is unknown which.
+// Thrown if the lower end of an interval is above the upper end. One of the two ends is wrong, and it is unknown which
+// one.
 struct Crossed : std::exception {};
 
 void uncrossed(const Bounds& a) {
@@ -100,8 +104,8 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// Intersects the bounds with those of the normal approximation. This is done even if the budget of work is spent: the
-// approximation has further units, which are charged too.
+// Intersects the bounds with the bounds of the normal approximation. The approximation has further units of work, so it
+// is used even if the budget is spent. These units are charged too.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
@@ -121,7 +125,7 @@ double least_delta(double epsilon) {
     return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
 }
 
-// The two curves of one run.
+// The upper and the lower privacy profile that one plan gives.
 struct Curves {
     Profile upper, lower;
     double slack, infinity_upper, infinity_lower;
@@ -152,7 +156,7 @@ struct Curves {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
-        const double low = found > 1 ? 1 : found;  // exceeds 1 if masses of a user do; may be NaN
+        const double low = found > 1 ? 1 : found;  // exceeds 1 if the masses that a user gave do, and may be NaN
         a.lower = least_delta(epsilon);
         a.upper = high <= 1 ? high : 1;  // 1 also if `high` is NaN
         if (low > a.lower) a.lower = low;
@@ -183,9 +187,9 @@ struct Curves {
     }
 };
 
-// Settings of one attempt: the requested relative width (`asked`), a factor on the part of it that the lattice may
-// cause (`finer`), a margin for the mass outside of the windows, and the assumed precision of sums. The last two are in
-// nats (`more_tail`, `digits`).
+// Settings of one attempt. `asked` is the requested relative width, and `finer` a factor on the part of this width that
+// the lattice may cause. `more_tail` is a margin for the mass outside of the windows, and `digits` the assumed
+// precision of sums, both in nats.
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
@@ -217,8 +221,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // If there are several distributions, the atoms of one may have missed the lattice by chance in one
-            // attempt.
+            // If there are several distributions, the atoms of one distribution may have missed the lattice by chance
+            // in one attempt.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
@@ -239,8 +243,8 @@ using Reader = std::function<void(const Curves&)>;
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Narrows an interval of epsilon by bisection with bounds on delta. It is used if the plan was made for a part of the
-// curve that is far from the answer.
+// Narrows an interval of epsilon by bisection with bounds on delta. Bisection is used if the plan was made for a part
+// of the curve that is far from the answer.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
@@ -276,13 +280,13 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     }
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
-    // The finite losses may use only what the mass at infinity leaves of delta.
+    // The mass at infinity takes a part of delta, and only the rest of delta is left for the finite losses.
     const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // The cut on the right changes ln delta by a hundredth of `asked`. The width of ln delta is larger than `asked`
-        // by a factor of about tilt * epsilon, which is rarely under 1.
+        // Cutting off right tails changes ln delta by a hundredth of `asked`. The width of ln delta is larger than
+        // `asked` by a factor of about tilt * epsilon, which is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -319,11 +323,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. A cut
-// further left gives a smaller bound on delta, which calls for a smaller cut mass. But one moment bounds a heavy tail
-// badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is then
-// smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut leaves
-// a bound of at least this delta.
+// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. The
+// bound on delta is smaller if more is cut off, and for a smaller delta less may be cut off. But one moment bounds a
+// heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is
+// then smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut
+// leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
@@ -436,7 +440,7 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
         // The bounds that are computed last for an epsilon are not charged. So once the budget is spent, no further
-        // epsilon gets them.
+        // epsilon gets such bounds.
         if (work::exhausted()) break;
         // Bounds at larger epsilons are read off the same curves, as far as they are narrow enough.
         const Reader reader = [&](const Curves& curves) {

@@ -28,8 +28,8 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
 // mistake in the engine, and the answer is then the trivial interval.
 std::size_t crossings();
 
-// Bounds delta(epsilon). The upper end is 0 only if epsilon lies beyond the support of the privacy loss. Otherwise it
-// is at least 1e-307.
+// Bounds delta(epsilon). The upper end is 0 only if epsilon lies beyond the support of the privacy loss. Otherwise the
+// upper end is at least 1e-307.
 Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
 // Bounds delta at `n` ascending epsilons, with as few compositions as possible. The bounds aim at twice the relative

@@ -30,8 +30,8 @@ int rung_of(double tilt) {
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
 // Finds the first local minimum of f over the ladder of tilts (on_ladder), starting left of `guess`. There may be other
-// minima. A distribution with a heavy tail has one further right, which depends only on the point where the tail is cut
-// off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the tail is
+// cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -95,8 +95,8 @@ double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1
 
 // Known cumulants of one composition at the tilts for which they were computed.
 struct Totals {
-    // One bound needs the cumulants of the whole composition at some hundred tilts, and those of each distribution at a
-    // few.
+    // One bound needs the cumulants of the whole composition at some hundred tilts, and the cumulants of each
+    // distribution at a few tilts.
     static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
 
     bool find(double tilt, Cumulant& found) const {
@@ -158,7 +158,7 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 only within rounding errors, which could be larger than a cumulant near zero.
+    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero.
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
@@ -247,7 +247,7 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
 
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
-    // A single loss has no spread, and its best tilt is about 1/delta.
+    // A distribution with a single loss has no spread, and its best tilt is about 1/delta.
     const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
     return minimise(
         [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
@@ -276,7 +276,7 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
     // Mass beyond epsilon + length would wrap round to where the kernel is not zero, and mass beyond `right` would be
-    // missing. Both are chosen so that little mass lies there.
+    // missing. `length` and `right` are chosen so that there is little mass beyond them.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;
@@ -285,8 +285,9 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
-    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise it begins further left,
-    // at a point left of which there is so little mass that the product of both is small enough.
+    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise the window begins
+    // further left, where the mass left of the window is so small that its product with e^{-tilt length} is small
+    // enough.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

@@ -1,4 +1,4 @@
-// Estimates from which a plan is made (docs/theory/grid.md, section 7). They are not certified, and need not be: the
+// Estimates from which a plan is made (docs/theory/grid.md, section 7). Estimates need not be certified, because the
 // engine's bounds hold for any plan.
 #pragma once
 
@@ -15,13 +15,13 @@ struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
 
-// Rounds a tilt to a whole power of 2^(1/2^halvings); these powers are called the rungs of a ladder. Tilts of a plan
+// Rounds a tilt to a whole power of 2^(1/2^halvings). These powers are called the rungs of a ladder. Tilts of a plan
 // take these few values so that consecutive bounds of a growing composition use the same lattice (grid.md, section 8).
 // `halvings` is the number of times that the octave between two powers of 2 is halved.
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// The smallest and the largest loss of a distribution that the lattice holds.
+// The smallest and the largest loss of a distribution for which the lattice has points.
 struct Range {
     double left, right;
 };
@@ -29,24 +29,24 @@ struct Range {
 struct Totals;
 
 // The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
-// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. Both
-// numbers are rounded so that the mass becomes smaller. A distribution with a heavy tail has a useful tilt only when it
-// is cut off.
+// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. log_beyond
+// and ln(count) are rounded so that this mass becomes smaller. A distribution with a heavy tail has a useful tilt only
+// when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
 
     // Returns the cumulant of one step of one part.
     Cumulant cumulant(std::size_t part, double tilt) const;
-    // Returns the cumulant of all parts together. Each part counts `share` times its count, rounded down to an integer
-    // as in the levels of a plan.
+    // Returns the cumulant of all parts together. The count of each part is multiplied by `share` and rounded down to
+    // an integer, as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // Returns the range of one part. It begins at a loss `left` for which e^{tilt left} P(Y < left), relative to the
-    // tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
+    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left), relative to
+    // the tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
-    // The smallest and the largest sum of losses, with `share` as above.
+    // least() and most() return the smallest and the largest sum of losses, with `share` as in cumulant().
     double least(double share = 1) const;
     double most(double share = 1) const;
 
@@ -55,7 +55,7 @@ class Sketches {
         const Sketch* sketch;
         std::size_t size;
         double count, infinity;
-        double left, right;  // where the sketch begins and ends; it is cut off on the right only
+        double left, right;  // ends of the sketch, which is cut off on the right only
         bool smooth;         // whether the distribution has a density
         std::shared_ptr<Totals> known;
     };
@@ -65,7 +65,7 @@ class Sketches {
 
     std::vector<Cut> cuts_;
     std::int64_t units_ = 0;  // units of work for the cumulants of all cuts
-    // Known cumulants of all parts together, of all but the last part, and of all but the last two.
+    // Known cumulants of all parts together, of all but the last part, and of all but the last two parts.
     std::array<std::shared_ptr<Totals>, 3> totals_;
 };
 
@@ -74,18 +74,19 @@ class Sketches {
 double log_kernel(double tilt);
 
 // The best bound by one moment: the tilt at which the bound is smallest, and the bound. For delta(epsilon), `bound` is
-// the logarithm of the bound on delta. For epsilon(delta), it is the bound on epsilon itself.
+// the logarithm of the bound on delta. For epsilon(delta), `bound` is the bound on epsilon itself.
 struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// The tilt is at most about `finest` / epsilon, or a tilt that would suit a normal distribution if that is larger. A
-// larger tilt would only give more precision than was requested.
+// saddle_of_delta() uses tilts of at most about `finest` / epsilon, or tilts that would suit a normal distribution if
+// these are larger. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents whose moments bound the mass outside of a window. They are relative to the tilt in use: those for the mass
-// on the right are positive, and those for the mass on the left are negative. They are the exponents that suit the
-// tails of a normal distribution, multiplied by powers of two to suit lighter and heavier tails too.
+// Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
+// for the mass on the right are positive, and exponents for the mass on the left are negative. They are multiples by
+// powers of two of the exponents that suit the tails of a normal distribution, so that they suit lighter and heavier
+// tails too.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
@@ -105,9 +106,9 @@ struct Window {
 // Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// Returns the shortest window that changes delta(epsilon) = e^{log_delta} by a factor of at most 1 +- e^{-log_tail}.
-// Mass outside of the window wraps round. Mass from the left of epsilon may land where the kernel
-// e^{-tilt t} (1 - e^{-t})_+, t = loss - epsilon, is small, and mass from the right where the kernel vanishes.
+// Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
+// 1 +- e^{-log_tail}. Mass outside of the window wraps round. Let t = loss - epsilon. Mass from the left of epsilon may
+// land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

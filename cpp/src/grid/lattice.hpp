@@ -9,8 +9,8 @@
 
 namespace tightdp::grid {
 
-// The lattice of the points x_i = anchor + i h. A point with the weight w_i carries the P-mass
-// w_i e^{log_scale - tilt (x_i - anchor)}.
+// The lattice of the points x_i = anchor + i h. A point with the weight w_i carries the P-mass w_i e^{log_scale - tilt
+// (x_i - anchor)}, where log_scale is a member of Weights.
 struct Lattice {
     double anchor, h, tilt;
 
@@ -24,9 +24,9 @@ struct Weights {
     double log_scale = 0;
 };
 
-// Properties of an upper and a lower distribution on a lattice, which both approximate a given distribution. The upper
-// one dominates the given distribution once all its losses are moved up by `slack`. The lower one is dominated by the
-// given distribution once all its losses are moved down by `slack`.
+// Properties of two distributions on a lattice, an upper and a lower one, that approximate a given distribution. The
+// upper one dominates the given distribution once all its losses are moved up by `slack`. The lower one is dominated by
+// the given distribution once all its losses are moved down by `slack`.
 struct BothSides {
     double slack = 0;
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
@@ -39,12 +39,12 @@ struct Discretised : BothSides {
 };
 
 // Puts a distribution on the points with the indices first .. first + cells of a lattice. `log_scale` is an estimate of
-// the cumulant of the distribution at the tilt, minus tilt * anchor, so that the weights add up to about 1.
+// ln E[e^{tilt Y}] - tilt * anchor for the loss Y, so that the weights add up to about 1.
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 
-// Moves weights to the lattice `coarse` from the lattice with half its spacing and the same anchor. The log_scale
-// stays. `upper` tells whether the weights are those of the upper or of the lower side.
+// Moves weights to the lattice `coarse` from the lattice with half its spacing and the same anchor. log_scale stays the
+// same. `upper` tells whether the weights belong to the upper or to the lower side.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 
 // Returns ln of the sum of w_i e^{further h (i - first)}, rounded up.
@@ -53,20 +53,21 @@ double log_moment(const Weights& weights, double further, double h);
 // Computes log_moment for eight exponents `further` of the same sign.
 void log_moments(const Weights& weights, const double* further, double h, double* log);
 
-// Masses of the cells [x_i, x_{i+1}) and of the points x_i, from which the weights are computed. All are tilted at the
-// left end x_i of the cell.
+// Masses of the cells [x_i, x_{i+1}) and of the points x_i, from which the weights are computed. Each mass is
+// multiplied by e^{tilt (x_i - anchor) - log_scale}, where x_i is the point or the left end of the cell.
 struct Cells {
-    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over this mass, the relative error of both, and a bound
-    // on how much the logarithm of the density dQ/de^y varies.
+    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over the losses y of this mass, and the relative error
+    // of these two numbers. `bend` bounds how much the logarithm of the density dQ/de^y varies within the cell.
     std::vector<double> mass, spread, error, bend;
-    // Each point has its own P-mass and the relative error of this mass. There is one point more than cells.
+    // Each point has its own P-mass and the relative error of this mass. There is one more point than there are cells.
     std::vector<double> point, point_error;
 
     explicit Cells(std::size_t cells)
         : mass(cells), spread(cells), error(cells), bend(cells), point(cells + 1), point_error(cells + 1) {}
 };
 
-// Returns the weights of the upper and of the lower side.
+// pessimistic() returns the weights of the upper side, and optimistic() those of the lower side. The ends of the cells
+// are known up to `slack`.
 std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, double slack);
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack);
 

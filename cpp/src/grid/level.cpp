@@ -89,7 +89,7 @@ std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     const Key where = lattice_words(), one = words_of(p);
     key.insert(key.end(), where.begin(), where.end() - 1);  // without remaining_, which a spectrum does not depend on
     key.insert(key.end(), one.begin(), one.end());
-    key[where.size() + 1] = 0;  // without the count, for the same reason
+    key[where.size() + 1] = 0;  // without the count, which a spectrum does not depend on either
     if (p.keep)
         if (auto found = Store::shared().find<Leaf>(key)) {
             work::spend(found->units);

@@ -1,5 +1,5 @@
-// One level of a plan: puts the parts on the level's lattice and multiplies them, unless the product was kept from
-// before (docs/theory/grid.md, sections 5.2 and 8).
+// Carries out one level of a plan. LevelRun puts the distributions of a composition on the level's lattice, and
+// multiplies their spectra, unless the product is in the store (docs/theory/grid.md, sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tightdp::grid {
 
-// The two sides of a cached result, and the units of work that it took.
+// The two sides of a cached result, and the units of work that the result took.
 template <class Side>
 struct Kept {
     Side upper, lower;
@@ -25,12 +25,13 @@ struct Kept {
 // One distribution on one lattice, bounded from above and from below.
 struct Leaf : Kept<Spectrum>, BothSides {};
 
-// The product of some parts of a level.
+// The product of the spectra of some parts at one level.
 struct Fold : Kept<Product> {
     StepSums sums;
 };
 
-// One part, and where a level puts it.
+// One part of a composition, and its place on the lattice of a level. `count` is the number of its steps at this level,
+// and `scale` is its entry of Plan::scales.
 struct Placed {
     const Part* part;
     double count, scale;
@@ -39,14 +40,15 @@ struct Placed {
     bool keep;           // whether the store keeps the part's spectra
 };
 
-// Returns the number of steps of the composition for which one step of a level stands: 4 to the number of later levels.
+// Returns the number of steps of the composition for which one step of a level stands: 4 to the power of the number of
+// later levels.
 double remaining(const Plan& plan, std::size_t level);
 
 // Returns the first `length` words of a key.
 Key beginning(const Key& key, std::size_t length);
 
-// The parts of a level on its lattice, without the product of the level before, and the words of a key that describe
-// them.
+// The parts of a level on its lattice, without the product of the level before. The object also has the words of the
+// store's key that describe these parts.
 class LevelRun {
   public:
     LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
@@ -54,8 +56,8 @@ class LevelRun {
     // Tells whether all lattice indices are in the range where doubles represent integers exactly.
     bool possible() const { return possible_; }
 
-    // The words that determine the product of the parts. They describe the lattice and, for each part, its distribution
-    // and its place on the lattice.
+    // The words that determine the product of the parts. These words describe the lattice and, for each part, its
+    // distribution and its place on the lattice.
     const Key& words() const { return words_; }
     Key lattice_words() const;
 

@@ -15,14 +15,14 @@ namespace {
 // Constant of the theorem of Berry and Esseen for summands with different distributions (Shevtsova 2010).
 constexpr double kBerryEsseen = 0.56;
 // Each cell of a distribution's sketch is split into equal parts, so that there are about kCells parts in all. The
-// other two constants are the smallest and the largest number of parts of one cell. Splitting leaves an error of at
-// most 1e-6 of the variance.
+// other two constants are the smallest and the largest number of parts of one cell. Each part is replaced by points.
+// This changes the variance by at most a relative 1e-6.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
 // Largest |c y| over the losses y at which a tilt c is tried, so that e^{c y} neither overflows nor underflows.
 constexpr double kMostExponent = 600;
 // ln of the mass below which a point is treated as massless. Smaller masses underflow or have few digits.
 constexpr double kLeastLog = -700;
-// Largest ln((s + t) / s) of a cell at which its Q-mass does not underflow.
+// Largest ln((s + t) / s) of a cell at which its Q-mass does not underflow, with s and t of CellBlock.
 constexpr double kMostFall = 660;
 // ln of the mass of the tail that is cut off when the tilt is estimated, relative to delta.
 constexpr double kCut = -20;
@@ -39,8 +39,8 @@ double curved(double t) {
     return 0.5 * t * t * sum;
 }
 
-// A distribution of points that dominates a given distribution, or is dominated by it, once its losses are moved by
-// `slack`.
+// A distribution of points. Once its losses are moved by `slack`, this distribution dominates a given one or is
+// dominated by the given one.
 struct Points {
     struct Point {
         double loss, mass, error;  // the loss, its P-mass, and the absolute error of this mass
@@ -62,8 +62,8 @@ struct Points {
         without_other(from, log_mass);
     }
 
-    // Adds the Q-mass that belongs to a P-mass right of `from` to the error, because it is not in the list. The Q-mass
-    // may be large where the P-mass is tiny.
+    // Adds to `other_error` the Q-mass that belongs to a P-mass right of `from`, because this Q-mass is not in the
+    // list. The Q-mass may be large where the P-mass is tiny.
     void without_other(double from, double log_mass) { other_error += std::exp(std::min(log_mass - from + 1, 0.0)); }
 };
 
@@ -114,7 +114,7 @@ void put_density(const Density& density, bool upper, Points& out) {
     }
     out.slack = worst(out.slack, slack + moved + 8 * u * ends);
     // The upper distribution moves mass left of the edges up to the first edge, and splits mass right of them between
-    // the last edge and infinity. The lower distribution drops both.
+    // the last edge and infinity. The lower distribution drops the mass on both sides.
     const Density::Left before = density.left_of(edges.front());
     const Density::Right after = density.right_of(edges.back());
     const double p = finite_exp(before.p), q = finite_exp(before.q);
@@ -163,7 +163,7 @@ struct Tilted {
     double third;
 };
 
-// Returns the moments at the tilt c. They are all NaN if the distribution cannot be tilted by so much.
+// Returns the moments at the tilt c. All moments are NaN if the distribution cannot be tilted by so much.
 Tilted tilted(const Points& points, double c) {
     constexpr Tilted nothing{NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     double most = 0;
@@ -171,7 +171,7 @@ Tilted tilted(const Points& points, double c) {
     if (!(most < kMostExponent)) return nothing;
     work::spend(2 * kPointUnits * static_cast<std::int64_t>(points.list.size()));
     // M(c) - 1 and its derivative M'(c) are each computed twice: from terms that do not cancel, and from plain sums
-    // over the P-masses (grid.md, section 5.7).
+    // over the P-masses. The result with the smaller error is used (grid.md, section 5.7).
     struct Sums {
         CompensatedSum sum, size, error;  // `size` is the sum of the magnitudes of the terms
 
@@ -219,8 +219,8 @@ Tilted tilted(const Points& points, double c) {
     return out;
 }
 
-// The normal approximation to a composition. It replaces each part by points that dominate it (upper) or that it
-// dominates (lower).
+// The normal approximation to a composition, which gives upper or lower bounds. For upper bounds each distribution is
+// replaced by points that dominate it, and for lower bounds by points that it dominates.
 class NormalLaw {
   public:
     NormalLaw(const std::vector<Part>& parts, double c, bool upper) : c_(c), upper_(upper) {
@@ -302,8 +302,8 @@ double least_upper(const NormalLaw& law, double delta) {
     return high;
 }
 
-// Returns a lower bound on epsilon, at most `most`. The search begins near the mean of the tilted distribution. Far
-// from it the bounds on delta are of no use, because the tilt does not suit them.
+// Returns a lower bound on epsilon, at most `most`. The search begins near the mean of the tilted distribution. The
+// tilt does not suit epsilons far from this mean, so the bounds on delta are of no use there.
 double greatest_lower(const NormalLaw& law, double delta, double most) {
     most = std::min(most, std::max(law.mean() + law.deviation(), 0.0));
     double high = most, low = most, step = 1e-9 * law.deviation();

@@ -13,11 +13,11 @@ struct Ends {
     double lower, upper;
 };
 
-// Bounds delta(epsilon). The bounds are [0, 1] where nothing is known.
+// Bounds delta(epsilon). The bounds are [0, 1] where the approximation proves nothing.
 Ends normal_delta(const std::vector<Part>& parts, double epsilon);
 
-// Bounds inf{epsilon >= 0 : delta(epsilon) <= delta} for 0 < delta < 1. The bounds are [0, infinity] where nothing is
-// known.
+// Bounds inf{epsilon >= 0 : delta(epsilon) <= delta} for 0 < delta < 1. The bounds are [0, infinity] where the
+// approximation proves nothing.
 Ends normal_epsilon(const std::vector<Part>& parts, double delta);
 
 }  // namespace tightdp::grid

@@ -15,10 +15,12 @@ constexpr double kMostCost = 3;
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;
-// Each level takes the fourth power of the level before, which doubles the standard deviation. The spacing doubles too.
+// Each level takes the fourth power of the level before. This doubles the standard deviation, and the spacing doubles
+// too.
 constexpr double kRadix = 4;
 
-// Largest ratio of a spacing to the finest one allowed, where a finer spacing costs nothing.
+// Largest ratio of the spacing to the smallest spacing that needs no more points. Between these two spacings, fit()
+// chooses a round number.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
@@ -28,8 +30,8 @@ constexpr double kMostSteps = 4096;
 // Windows of all levels but the last begin at multiples of 1/kWindowSteps of their length.
 constexpr double kWindowSteps = 32;
 
-// Returns the number in [least, most], 0 < least <= most, with the fewest significant bits. It stays the same while the
-// ends of the interval change a little, and many of its multiples are doubles.
+// Returns the number in [least, most], 0 < least <= most, with the fewest significant bits. This number stays the same
+// while the ends of the interval change a little, and many of its multiples are doubles.
 double roundest(double least, double most) {
     int exponent;
     std::frexp(most, &exponent);
@@ -40,8 +42,8 @@ double roundest(double least, double most) {
     return most;
 }
 
-// Returns the fraction of a distribution that even the best lattice would not carry exactly: all but the mass at
-// infinity and the atoms that lie on the distribution's own lattice.
+// Returns the fraction of a distribution that even the best lattice would not carry exactly. This is all mass but the
+// mass at infinity and the atoms that lie on the distribution's own lattice.
 double rough_mass(const Law& law) {
     double on = 0;
     for (const Atom& a : law.atoms) {
@@ -51,9 +53,10 @@ double rough_mass(const Law& law) {
     return std::clamp(1 - on - law.infinity, 0.0, 1.0);
 }
 
-// Returns the leader: the distribution whose step the spacing should divide. It is the one with the largest share of
-// the variance among the distributions that have a step. Of many distributions, one is the leader only if it has most
-// of the variance: otherwise it is of little use, and the lattice would change whenever the leader changes.
+// Returns the leader: the distribution whose step the spacing should divide. The leader has the largest share of the
+// variance among the distributions that have a step. If there are many distributions, there is a leader only if one
+// distribution has most of the variance. Another leader would be of little use, and the lattice would change whenever
+// the leader changes.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = -1, all = 0;
@@ -66,20 +69,21 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
     return parts.size() <= kFewLaws || most > 0.5 * all ? best : nullptr;
 }
 
-// Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, those of a few other
-// distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible, the
-// number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while it
-// gets coarser.
+// Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, the steps of a few
+// other distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible,
+// the number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while
+// it gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
-    // The bounds hold for any number of tries, because a spacing that misses atoms only makes them wider. This number
-    // takes a tenth of a millisecond.
+    // The bounds hold for any number of tries, because a spacing that misses atoms only makes them wider. So many tries
+    // take a tenth of a millisecond.
     constexpr int kTries = 4096;
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
     double unit = std::exp2(levels);
     while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
     const double largest = std::floor(to / unit) * unit;
     double best = leader->step / largest, least_missed = HUGE_VAL;
-    for (int i = 0; i <= kTries; ++i) {  // an integer counts, because subtracting 1 does not change doubles beyond 2^53
+    // The loop counts by an integer i, because subtracting 1 does not change a double beyond 2^53.
+    for (int i = 0; i <= kTries; ++i) {
         const double cells = largest - i * unit;
         if (!(cells >= from)) break;
         double missed = 0;
@@ -107,8 +111,7 @@ double coarsest(double most, const std::vector<Part>& parts, const Law* leader, 
     return steps < kMostSteps ? leader->step * steps : most;
 }
 
-// Returns a spacing in [least, most] that suits the leader. It is at most kLeeway times `least` if there is such a
-// spacing.
+// Returns a spacing in [least, most] that suits the leader. If possible, this spacing is at most kLeeway times `least`.
 double fit(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     if (leader && leader->step > least && several(parts)) return fit_several(least, most, parts, leader, levels);
     most = std::min(most, kLeeway * least);
@@ -130,7 +133,7 @@ struct Shape {
 };
 
 // Returns the difference, in nats, between the bound by one moment at this tilt and at the best tilt. The relative
-// error of delta is larger by e to this power than at the best tilt.
+// error of delta is larger by the factor e^loss than at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -140,17 +143,17 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
                       target.log_delta - target.margin * target.slope, log_tail);
 }
 
-// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice. It gives most of the
-// weight to several large losses together, although delta comes from a single one. A smaller tilt then has a shorter
-// window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the same
-// when the composition, delta or epsilon changes a little.
+// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice. That tilt gives most of
+// the weight to several large losses together, although delta comes from a single large loss. A smaller tilt then has a
+// shorter window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the
+// same when the composition, delta or epsilon changes a little.
 double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
-    // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. This doubles
-    // the number of points, a power of two, in one of seven cases. It may also lose one nat of precision, which is half
-    // a decimal digit.
+    // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. The longer
+    // window doubles the number of points, a power of two, in one of seven cases. The tilt may also lose one nat of
+    // precision, which is half a decimal digit.
     constexpr double kAbout = 1.1, kNats = 1;
     constexpr int kTries = 12;  // down to a 72nd of the best tilt, which is 0.7^12
-    // Relative errors grow by the factor e^loss. They should stay small compared with the width.
+    // Relative errors grow by the factor e^loss, and should stay small compared with the width.
     const double most_loss = target.digits + target.log_width;
     const auto length = [&](double tilt) {
         const Window w = final_window(sketches, target, tilt, log_tail);
@@ -180,7 +183,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     const double log_tail = target.log_tail;
     plan.tilt = choose_tilt(sketches, target, log_tail);
     plan.most_cells = 2 * target.most_points;
-    // The lattice suits one distribution, so that even the atoms of the others need not lie on it.
+    // The lattice suits one distribution, so the atoms of other distributions need not lie on the lattice.
     const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
     for (const Part& part : parts)
@@ -201,8 +204,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + 3));
     }
 
-    // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, where c is target.slope, and a coarsening adds
-    // 3/2 of that (grid.md, section 7). The factor 0.7 leaves room for the other errors.
+    // Let c = target.slope. A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, and a coarsening adds
+    // 3/2 of this number (grid.md, section 7). The factor 0.7 leaves room for the other errors.
     const double unit = 0.7 * target.finer * std::exp(target.log_width) * 8 / (target.slope * (target.slope + 1));
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
@@ -248,8 +251,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     // If the largest level has too many points, the spacing is doubled until it fits.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
-    // The spacings double from level to level, which coarsening relies on. Rounding the lengths up to powers of two
-    // leaves room, which is used for finer spacings.
+    // The spacings double from level to level, as coarsening requires. The lengths are rounded up to powers of two, and
+    // the points that are gained serve to make the spacings finer.
     const auto points = [&](int l, double h) {
         const double longer = l < levels ? 1.02 + 1 / kWindowSteps : 1.02;
         return std::max(kLeastPoints, longer * (best.windows[l].right - best.windows[l].left) / h + 16);

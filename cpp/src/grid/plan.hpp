@@ -11,8 +11,8 @@
 
 namespace tightdp::grid {
 
-// One level of a plan, which has a lattice of its own. Its distribution is the fourth power of that of the level
-// before, multiplied by some single steps.
+// One level of a plan, which has a lattice of its own. The distribution of a level is composed of four copies of the
+// distribution of the level before, and of some single steps.
 struct Level {
     double h;                   // spacing of the lattice
     std::size_t n;              // number of lattice points
@@ -24,7 +24,7 @@ struct Level {
 
 struct Plan {
     double tilt = 1;
-    std::vector<Level> levels;   // the first level multiplies single steps; see Level for the later ones
+    std::vector<Level> levels;   // the first level multiplies single steps, and later levels are described at Level
     std::vector<Range> ranges;   // for each part, the losses that its lattice covers
     std::vector<double> scales;  // for each part, an estimate of its cumulant at the tilt, minus tilt * anchor
     std::size_t most_cells = 0;  // largest number of cells for one part on one level
@@ -33,7 +33,7 @@ struct Plan {
 };
 
 // The point (epsilon, ln delta) of the privacy curve near which a plan expects the answer. The first guess is the best
-// bound by one moment. The next one comes from a rough answer.
+// bound by one moment (Saddle). The next guess comes from a rough answer.
 struct Target {
     double epsilon, log_delta;
     double margin;      // the true epsilon may be smaller by up to `margin`, and ln delta by up to margin * slope

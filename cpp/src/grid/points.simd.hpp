@@ -1,5 +1,5 @@
 // The loops of the grid engine over cells and lattice points, compiled once for each instruction set (points.simd.cpp).
-// The length of each array is a multiple of 8 doubles, unless its description allows others.
+// The length of each array is a multiple of 8 doubles, unless its description allows other lengths.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@ TIGHTDP_DECLARE_SIMD(void, grid_tilt,
                      (double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                       const double* log_scale, const double* rel, double* mass, double* spread, double* error))
 
-// Computes the sums of w, of w loss, of w loss^2 and, if peak = 0, of mass (e^{tilt loss} - 1), where the i-th weight
-// is w = e^{log_mass + tilt loss - peak}.
+// Computes the sums of w, w loss and w loss^2 for the weights w = e^{log_mass + tilt loss - peak}. If peak = 0, the
+// loop also computes the sum of mass (e^{tilt loss} - 1).
 TIGHTDP_DECLARE_SIMD(void, grid_moments,
                      (double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                       std::size_t count, double* sums))
 
-// Evaluates a polynomial by Horner's rule at eight ratios >= 1. If `ascending`, it is the sum of w_i ratio^i, otherwise
-// the sum of w_i ratio^{count - 1 - i}. Its value is sum 2^octaves. Precondition: ratio^block <= e^320.
+// Evaluates a polynomial by Horner's rule at eight ratios >= 1. If `ascending`, the polynomial is the sum of w_i
+// ratio^i, otherwise the sum of w_i ratio^{count - 1 - i}. The value of the polynomial is sum * 2^octaves.
+// Precondition: ratio^block <= e^320.
 TIGHTDP_DECLARE_SIMD(void, grid_horner,
                      (const double* w, std::size_t count, bool ascending, std::size_t block, const double* ratio,
                       double* sum, double* octaves))

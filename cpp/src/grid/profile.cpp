@@ -8,7 +8,8 @@
 
 namespace tightdp::grid {
 
-// The kernel is unimodal, so the sum of its squares is at most their integral / h plus their maximum.
+// The kernel rises and then falls. So the sum of its squares is at most their integral divided by h, plus the largest
+// square.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
@@ -18,8 +19,8 @@ double kernel_norm(double tilt, double h, double points) {
 Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, double spacing, double tilted)
     : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),
       value(law.w.w.size()), outside(beyond) {
-    // D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}, where P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}. All terms are
-    // positive.
+    // value[j] is D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}, where P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}.
+    // All terms are positive.
     const std::size_t n = value.size();
     work::spend(4 * static_cast<std::int64_t>(n));
     const double keep = std::exp(-tilt * h), decay = std::exp(-(tilt + 1) * h), fall = -std::expm1(-h);
@@ -46,7 +47,8 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // `left` bounds ln P(x < from) by the exponents that are negative without the tilt, and by 0.
+    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by the exponents for which
+    // tilt + exponent is negative.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
@@ -76,7 +78,7 @@ double Profile::bound_at(double epsilon, bool upper) const {
     const double r = (epsilon - at(0)) / h;
     if (!(r >= 0)) return upper ? HUGE_VAL : 0;
     if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
-    // Because r is rounded, j may be the cell right of epsilon. Then the code steps back to the cell that holds
+    // Because r is rounded, j may be the cell right of epsilon. In that case the code steps back to the cell that holds
     // epsilon.
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
@@ -90,14 +92,14 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    // Tells whether the bound at a point may exceed the target. An upper bound that is NaN may.
+    // Tells whether the bound at a point may exceed the target. An upper bound that is NaN counts as if it did.
     const auto above = [&](std::size_t j) {
         const double b = bound(j, upper);
         return upper ? !(b <= target) : b > target;
     };
-    // The curve itself falls in j, so bisecting it gives a first guess. The bounds need not fall, but the chord may be
-    // taken at any two neighbouring points of which the left bound exceeds the target and the right one does not. A
-    // second bisection finds such points, beginning with an interval around the guess.
+    // The profile itself falls in j, so bisecting it gives a first guess. The bounds need not fall. But the chord may
+    // be taken between any two neighbouring points with a bound above the target at the left point, and no such bound
+    // at the right point. A second bisection finds such points, beginning with an interval around the guess.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };

@@ -9,24 +9,24 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window. They are logarithms of E[e^{(tilt + exponent) x}] over the
-// finite losses x, which are counted from the anchor.
+// Moments that bound the mass beyond one end of the window. Each moment is the logarithm of E[e^{(tilt + exponent) x}]
+// over the finite losses x, which are counted from the anchor.
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end
 
-    // Returns ln of the smallest bound: the minimum over the exponents of moment - (tilt + exponent) * at. Returns
-    // -infinity if no mass lies beyond that end.
+    // Returns ln of the smallest bound on the mass beyond `at`: the minimum over the exponents of
+    // moment - (tilt + exponent) * at. Returns -infinity if no mass lies beyond that end.
     double least(double tilt, double at) const;
 };
 
-// The mass that the window of a composition leaves out or moves.
+// The mass that the window of a composition leaves out or moves to other points.
 struct Outside {
     Tail right, left;
     double last = HUGE_VAL;  // index of the largest loss
 };
 
-// Returns the sum of two logarithms a and b that nearly cancel, rounded up. `a` may be -infinity, and so may `b`.
+// Returns the sum of two logarithms a and b that nearly cancel, rounded up. The sum is -infinity if `a` is.
 inline double up(double a, double b) {
     return a == -HUGE_VAL ? a : a + b + 1e-9 + 8 * kUnitRoundoff * (std::abs(a) + std::abs(b));
 }
@@ -34,9 +34,9 @@ inline double up(double a, double b) {
 // Returns the 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 
-// The curve of the upper or of the lower side. value[j] is delta(x_j) without the mass at infinity, in units of
-// e^{log_scale - tilt (x_j - anchor)}. It has a relative error `relative`, an absolute error `absolute` in these units,
-// and an error from the mass that `outside` describes.
+// The privacy profile of the upper or of the lower side. value[j] is delta(x_j) without the mass at infinity, in units
+// of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative error `relative`, an absolute error `absolute` in
+// these units, and an error from the mass that `outside` describes.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;
@@ -48,14 +48,15 @@ struct Profile {
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
 
-    // Returns a bound on the delta that the upper curve may lack because of the finite window, or that the lower curve
-    // may have too much.
+    // Returns a bound on the error of delta(epsilon) that comes from the finite window. The profile of the upper side
+    // may lack this much, and the profile of the lower side may have this much too much.
     double wrapping(double epsilon, bool upper) const;
 
     // Returns an upper or a lower bound on delta(x_j) without the mass at infinity. A lower bound may be negative.
     double bound(std::size_t j, bool upper) const;
 
-    // Returns such a bound at any epsilon within the lattice, on the chord in e^epsilon between two points.
+    // Returns an upper or a lower bound on delta(epsilon) without the mass at infinity, for any epsilon within the
+    // lattice. The bound lies on the chord in e^epsilon between two points.
     double bound_at(double epsilon, bool upper) const;
 
     // Returns a bound on the epsilon at which delta, without the mass at infinity, falls to `target`. Where the lattice

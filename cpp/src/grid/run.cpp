@@ -15,7 +15,7 @@ namespace {
 // Bound on the indices of lattice points, so that doubles represent these indices and their sums exactly.
 constexpr double kMostIndex = 0x1p50;
 
-// The product of all levels up to one of them, moved to the lattice of the next level.
+// The product of all levels up to a given level, moved to the lattice of the next level.
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
@@ -33,8 +33,8 @@ Outside outside(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. As much mass may
-// be missing from the window, and as much may be in it although it belongs elsewhere.
+// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. This much mass
+// may be missing from the window, and this much mass in the window may belong elsewhere.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
@@ -64,8 +64,8 @@ Side finished(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns the ratio of the 1-norm of `w` to that of `below`, rounded up and at least 1. `below` are the lower weights
-// that were computed from `w`.
+// Returns the ratio of the 1-norm of `w` to the 1-norm of `below`, rounded up and at least 1. `below` are the lower
+// weights that were computed from `w`.
 double lowered(const Weights& w, const Weights& below) {
     const double have = std::accumulate(w.w.begin(), w.w.end(), 0.0);
     const double left = std::accumulate(below.w.begin(), below.w.end(), 0.0);
@@ -77,9 +77,9 @@ double lowered(const Weights& w, const Weights& below) {
 
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
-    // Errors move with the weights. They are split among neighbouring points, which multiplies them by at most
-    // e^{tilt h}. On the lower side, the fourth power then multiplies an error by three factors of the size of the fine
-    // weights, while their norms are taken from the coarse weights, which may be smaller.
+    // Errors move with the weights. Splitting an error among neighbouring points multiplies it by at most e^{tilt h}.
+    // The fourth power then multiplies an error by three factors of the size of the fine weights. On the lower side the
+    // coarse weights, from which the norms of these factors are taken, may be smaller than the fine weights.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
@@ -114,8 +114,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The key of a Coarse consists of everything from which the levels up to one of them were computed, and of the next
-    // level's lattice.
+    // The key of a Coarse consists of everything from which the levels up to the given level were computed, and of the
+    // next level's lattice.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {
@@ -157,7 +157,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             Inexact& fine = side.law;
             trim(fine);
             fine.error1 += outside_mass(side, level);
-            // Each coarsening may multiply a 2-norm by sqrt 2. If many follow, the 1-norm is the better measure.
+            // Each coarsening may multiply a 2-norm by sqrt 2. If many coarsenings follow, the 1-norm is the better
+            // measure of errors.
             const double one = std::sqrt(fine.span) * std::exp(log_kernel(plan.tilt));
             if (one < std::exp2(0.5 * static_cast<double>(last - l)) * last_norm) {
                 fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);

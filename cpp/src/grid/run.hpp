@@ -11,13 +11,13 @@
 
 namespace tightdp::grid {
 
-// Sums over the steps of a composition that the spectra do not contain.
+// Sums, over the steps of a composition, of numbers that the spectra of the steps do not contain.
 struct StepSums {
     double anchor = 0, slack = 0;
-    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity, from both sides
+    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - (a step's mass at infinity)
     double terms = 0;                                   // number of terms of these sums
-    // Number of lattice points and of evaluations of densities over all levels. Results that were kept count as if they
-    // had been computed now.
+    // Number of lattice points and of evaluations of densities over all levels. Results that were found in the store
+    // count as if they had been computed now.
     double work = 0;
 
     // Returns the P-mass at infinity, rounded up or down.
@@ -40,12 +40,12 @@ struct Composed {
 // Returns ln(1 - infinity), the logarithm of the mass that is not at infinity.
 double log_without(double infinity);
 
-// Places a distribution on the lattice of one level: sets the index of its left end and the number of cells. Returns
-// false if the indices would be too large.
+// Places a distribution on the lattice of one level: sets the index of the distribution's left end and the number of
+// cells. Returns false if the indices would be too large.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
-// Moves weights and their errors to a lattice with twice the spacing, where their fourth power is taken next
-// (section 5.2).
+// Moves weights and their errors to a lattice with twice the spacing, on which their fourth power is taken next
+// (grid.md, section 5.2).
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
 
 // Composes the parts as planned. If the plan cannot be carried out, returns curves that bound nothing.

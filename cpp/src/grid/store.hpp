@@ -24,8 +24,8 @@ inline std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
 // it.
 class Store {
   public:
-    // Half of the memory that one call of the engine may take on the largest lattice (BYTES_PER_POINT of the Python
-    // engine).
+    // Number of bytes that may be kept at first: half of the memory that one call of the engine may take on the largest
+    // lattice (BYTES_PER_POINT of the Python engine).
     static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 
     static Store& shared();

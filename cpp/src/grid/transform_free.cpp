@@ -9,10 +9,10 @@
 namespace tightdp::grid {
 namespace {
 
-// Numbers of cells. The bounds hold for any numbers. The sketch of a Gaussian covers 78 standard deviations
-// (pld/gaussian.cpp), so that one of kCells cells has 0.15 of a deviation. The relative error of a step's variance is
-// then less than 0.15^2 / 8, a third of a percent. A large tilt, which belongs to a small delta, multiplies this error,
-// so by_one_moment uses kFineCells cells of 0.02 deviations.
+// Numbers of cells of coarse lattices. The bounds hold for any numbers. The sketch of a Gaussian covers 78 standard
+// deviations (pld/gaussian.cpp), so that one of kCells cells is 0.15 deviations wide. The relative error of a step's
+// variance is then less than 0.15^2 / 8, a third of a percent. A large tilt, which belongs to a small delta, multiplies
+// this error, so by_one_moment uses kFineCells cells of 0.02 deviations.
 constexpr double kCells = 512, kFineCells = 4096;
 
 // A distribution on a lattice that has a given number of cells over the range of the distribution's sketch.
@@ -21,8 +21,8 @@ struct Coarse {
     Discretised law;
 };
 
-// Puts a distribution on such a lattice. Returns nothing if the indices are too large. Losses above `right` are treated
-// as almost infinite.
+// Puts a distribution on a lattice with `cells` cells over the range of its sketch. Returns nothing if the indices are
+// too large. Losses above `right` are split between the last point and infinity.
 std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells, double right = HUGE_VAL) {
     const Sketch& sketch = law.sketch();
     const double left = sketch.loss.front();
@@ -36,8 +36,8 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
     return coarse;
 }
 
-// Returns the sum of w_i e^{-power h i} over up to a thousand points. Its relative error is at most 4096 u, apart from
-// terms that underflow, whose sum is less than 1e-290.
+// Returns the sum of w_i e^{-power h i} over up to a thousand points. Terms that underflow have a sum of less than
+// 1e-290. Apart from these terms, the relative error is at most 4096 u.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)
@@ -79,9 +79,9 @@ double below_top(const std::vector<Part>& parts, double epsilon) {
 
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kPowers[] = {0.5, 1};
-    constexpr double kEnough = 40;  // e^-40 = 4e-18
-    // Logarithms for one step: of its mass, and of E[e^{-power Y}; Y finite] for both powers. `size` bounds the sum of
-    // the magnitudes of the terms that they were computed from.
+    constexpr double kEnough = 40;  // ln of a ratio that is negligible: e^-40 = 4e-18
+    // Logarithms for the loss Y of one step: of its mass, and of E[e^{-power Y}; Y finite] for each of the two powers.
+    // `size` bounds the sum of the magnitudes of the terms from which these logarithms were computed.
     struct Rates {
         double log_mass, log_rest[2], size;
     };

@@ -1,5 +1,5 @@
-// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). They come from supports, from masses at
-// infinity, and from coarse lattices of single distributions.
+// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). These bounds come from supports, from
+// masses at infinity, and from coarse lattices of single distributions.
 #pragma once
 
 #include <vector>
@@ -22,20 +22,20 @@ struct Infinity {
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
-// Returns an upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses.
+// Returns an upper bound on delta(epsilon) that is close where epsilon is just under the largest sum of losses.
 double below_top(const std::vector<Part>& parts, double epsilon);
 
-// Returns a lower bound on delta(epsilon) that is good where delta is nearly 1, or where epsilon is less than every sum
-// of losses y. With t = e^{epsilon - y}, delta is the total mass less the expectation of min(1, t). This minimum is at
-// most the square root of t, and at most t.
+// Returns a lower bound on delta(epsilon) that is close where delta is nearly 1, or where epsilon is less than every
+// sum of losses y. With t = e^{epsilon - y}, delta is the total mass minus the expectation of min(1, t). This minimum
+// is at most the square root of t, and at most t.
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon) where epsilon is less than every sum of losses, and 1 elsewhere.
 double left_of_all(const std::vector<Part>& parts, double epsilon);
 
-// Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here
-// ln kappa is log_kernel, and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of coarse distributions that
-// dominate the parts.
+// Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here ln
+// kappa(tilt) is log_kernel(tilt), and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of coarse
+// distributions that dominate the parts.
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon);
 
 }  // namespace tightdp::grid

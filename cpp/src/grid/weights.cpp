@@ -8,11 +8,12 @@
 namespace tightdp::grid {
 namespace {
 
-// Spacing h from which on products with e^h may exceed the range of doubles.
+// Smallest spacing h of a lattice at which products with e^h may exceed the range of doubles.
 constexpr double kWide = 300;
 
-// Constants of one lattice. The quantities of a point are stored with the tilt at this point, and those of a cell with
-// the tilt at its left end. So a quantity that is moved to the next point is multiplied by `lean`.
+// Constants of one lattice. Masses at a point x are stored times e^{tilt x}, and masses of a cell times e^{tilt x} for
+// its left end x. So a mass that moves to the next point is multiplied by lean = e^{tilt h}, and a mass that moves to
+// the point before by back = e^{-tilt h}.
 struct Steps {
     explicit Steps(const Lattice& l)
         : h(l.h), tilt(l.tilt), lean(std::exp(l.tilt * l.h)), back(std::exp(-l.tilt * l.h)), fall(-std::expm1(-l.h)),
@@ -23,8 +24,9 @@ struct Steps {
     double tiny;        // bound on the relative rounding error of a weight
 };
 
-// Makes the piecewise linear curve with these weights convex. Wherever a weight is negative, the curve is replaced by
-// the chord between the neighbouring points, which lies below it (grid.md, Lemma 5). Weights are rounded down.
+// Makes a privacy profile convex that is linear in e^eps between the points and has the weights w. Wherever a weight is
+// negative, the profile is replaced by the chord between the neighbouring points, and this chord lies below the profile
+// (grid.md, Lemma 5). Weights are rounded down.
 void make_convex(std::vector<double>& w, const Steps& k) {
     const double less = 1 + k.tiny;
     const std::size_t last = w.size() - 1;
@@ -57,8 +59,8 @@ void make_convex(std::vector<double>& w, const Steps& k) {
             if (w[l] <= 0) kept.pop_back();
         }
     }
-    // The last weight is not negative in exact arithmetic. A deficit that comes from rounding is made up for by
-    // dropping points (grid.md, Lemma 6).
+    // The last weight is not negative in exact arithmetic. If rounding errors make it negative, points are dropped
+    // until their weights make up for it (grid.md, Lemma 6).
     if (w[last] >= 0) return;
     double owed = -w[last];
     std::size_t from = last;
@@ -77,16 +79,17 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far the chord over a cell lies above the curve (grid.md, formula 3). The bound is
-// min(left m, most, right (1 - m)) at the fraction m of the cell, measured in e^y.
+// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). At the fraction m of the
+// cell, measured in e^eps, the bound is the smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
-// Returns for each point the distance below the curve at which the chords meet, so that the chords lie below the curve
-// everywhere (grid.md, section 3.2). A heavy cell needs a large distance, which would use up the mass of a light cell
-// next to it. So the distance at a point between a heavy and a light cell is limited by what the light cell allows, and
-// the distance at the other end of the heavy cell is increased. `curve` holds the values of the curve at the points.
+// Returns how far the chords of the lower side lie below a privacy profile at each point. These distances are such that
+// the chords lie below the profile between the points too (grid.md, section 3.2). A cell with much mass needs large
+// distances at its ends, which would use up the mass of a neighbouring cell with little mass. So the distance at the
+// point between these two cells is limited by what the cell with little mass allows. The distance at the other end of
+// the cell with much mass is increased instead. `curve` holds the values of the profile at the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);
@@ -95,7 +98,7 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
         const double most = before.most * k.lean;
         drop[i] = after.most > most ? std::min(after.most, before.left * k.lean) : std::min(most, after.right);
     }
-    // Returns the distance that the left end of cell i needs, given the distance at its right end.
+    // Returns the distance that cell i needs at its left end, given the distance at its right end.
     const auto by_right = [&](std::size_t i) {
         const double next = drop[i + 1] * k.back, most = gaps[i].most;
         return next >= most ? most : gaps[i].right - next * (gaps[i].right / most - 1);
@@ -115,8 +118,8 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
     return drop;
 }
 
-// Moves the mass of each cell down to its left point. This is for cells that are too wide for the formulas of
-// optimistic(). It does not preserve the mean.
+// Moves the mass of each cell down to its left point. optimistic() uses this function if the cells are too wide for its
+// formulas, because the function does not preserve the mean.
 std::vector<double> moved_down(const Cells& cells) {
     std::vector<double> w(cells.point.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -166,7 +169,7 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         g.left = std::max(0.0, ratio * k.rise - spread) * (1 + k.tiny) + k.tiny * spread;
         g.most = spread * std::max(0.0, 1 - spread / (ratio * k.rise)) * (1 + k.tiny) + k.tiny * spread;
         if (cells.bend[i] < 0.5) {
-            const double bend = 1 + cells.bend[i] * (1 + cells.bend[i]);  // above e^bend
+            const double bend = 1 + cells.bend[i] * (1 + cells.bend[i]);  // upper bound on e^bend
             const double q_mass = most - cells.spread[i] * (1 - error) + 2 * slack * most;
             g.most = std::min(g.most, bend * q_mass * k.rise * 0.125 * (1 + k.tiny));
         }
@@ -188,13 +191,13 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         w[i] -= k.tiny * (own + (next + 2 * drop[i] + before) / k.fall);
         carried = right * k.lean;
     }
-    // The last drop is zero. If the drop before it equals the spread of the last cell, the last point has no weight but
-    // its own mass.
+    // The last entry of `drop` is zero. If the entry before it equals the spread of the last cell, the last point has
+    // no weight but its own mass.
     const double beyond_spread = std::max(0.0, drop[n - 1] - gaps[n - 1].right * (1 + k.tiny));
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
            beyond_spread * k.lean / k.fall * (1 + k.tiny);
     for (const double x : w)
-        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // out of range: weights of zero
+        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // beyond doubles: weights of zero
     make_convex(w, k);
     w.resize(cells.mass.size() + 1);
     return w;
@@ -223,7 +226,8 @@ double log_moment(const Weights& weights, double further, double h) {
 }
 
 void log_moments(const Weights& weights, const double* further, double h, double* log) {
-    // Largest growth of a block of Horner's rule, in nats, with which 2^500 does not overflow.
+    // kMostLean is the largest growth, in nats, of a block of Horner's rule. With it, 2^500 does not overflow. kBlock
+    // is the largest number of points of a block.
     constexpr double kMostLean = 320, kBlock = 64;
     const std::size_t n = weights.w.size();
     double ratio[8], sum[8], octaves[8], steepest = 0;
@@ -233,7 +237,8 @@ void log_moments(const Weights& weights, const double* further, double h, double
         ratio[i] = std::exp(lean);
     }
     const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
-    // Horner's rule runs from the end with small powers of the ratio to the other end, so that the sum only grows.
+    // Horner's rule starts with the weight of the largest power of the ratio. All ratios are at least 1, so the sum
+    // only grows.
     TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
     for (int i = 0; i < 8; ++i) {
         const double lean = further[i] * h;

@@ -17,7 +17,7 @@ namespace {
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
-// Largest number of pieces into which one cell is split. So many pieces take a few milliseconds.
+// Largest number of pieces into which one cell is split. This number of pieces takes a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
@@ -95,9 +95,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // Edges are a tenth of a standard deviation apart, which gives cumulants to a few percent, and tilts more
-        // precisely. The edges surround the mode of Q on the left and that of P on the right. If the two are far apart,
-        // there is a gap between them.
+        // Edges are a tenth of a standard deviation apart. Such edges give cumulants to a few percent, and tilts more
+        // precisely. The edges surround the mode of Q on the left and the mode of P on the right. If the two modes are
+        // far apart, there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);
@@ -116,8 +116,8 @@ class Gaussian final : public Density {
     // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
-    // The part [first, last] of an interval [z0, z1] of outputs outside of which normal distributions with means from
-    // low_mean to high_mean have less than e^-42 of their mass in the interval.
+    // The part [first, last] of an interval [z0, z1] of outputs. If a normal distribution has a mean from low_mean to
+    // high_mean, less than e^-42 of its mass in the interval lies outside of this part.
     struct Reach {
         double first, last;
         std::int64_t pieces = -1;  // number of pieces that are narrow enough for the rule of 5 nodes, or -1 if too many
@@ -132,8 +132,8 @@ class Gaussian final : public Density {
         }
     };
 
-    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are those of the pair
-    // (N(mean, 1), N(mean - mu, 1)).
+    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are the masses of CellBlock for the
+    // pair (N(mean, 1), N(mean - mu, 1)).
     template <class Visit>
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr std::int64_t kBlock = 64;
@@ -154,9 +154,9 @@ class Gaussian final : public Density {
     }
 
     // Computes a cell as a sum of positive terms (grid.md, section 6.3). Up to one unit of loss from its left end, the
-    // cell is cut into pieces with masses s' and t'. Then t is the sum over the pieces of
-    // (1 - e^{-w}) (s' + t') + e^{-w} t', where w is the loss at the left end of the piece minus that at the left end
-    // of the cell. Further right s is at most t / (e - 1), and both are computed from the masses of the two densities.
+    // cell is cut into pieces with masses s' and t'. Then t is the sum over the pieces of (1 - e^{-w})
+    // (s' + t') + e^{-w} t', where w is the loss at the left end of the piece minus the loss at the left end of the
+    // cell. Further right s is at most t / (e - 1). There s and t are computed from the masses of the two densities.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);
@@ -164,7 +164,7 @@ class Gaussian final : public Density {
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
         const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
-            // Each mass may be anything between 0 and all that lies on this side.
+            // s and t may each be anything between 0 and the whole mass on this side of the mean.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;
@@ -187,7 +187,8 @@ class Gaussian final : public Density {
                  t_error += more_t * (rel + 3 * u * w);
              });
         if (beyond) {
-            // The density of s is that of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
+            // The mass s has the density of Q times e^{loss at z0} as its density. This density is
+            //     phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
             double p = 0, p_error = 0, q = 0, q_error = 0;
             const auto add_p = [&](double mass, double rel, double log) {

@@ -33,8 +33,8 @@ TIGHTDP_VINLINE Vec exp_minus(Vec x) {
 // Returns (1 - e^{-x}) / x for 0 <= x <= .3.
 TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) { return 1.0 - x * taylor_of_exp(-x); }
 
-// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. Both lack the factor
-// e^{-zeta^2/2} (grid.md, section 6.3).
+// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. The results do not
+// include the factor e^{-zeta^2/2} (grid.md, section 6.3).
 template <int N>
 TIGHTDP_VINLINE void integrate(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {
     Vec sum_s{}, sum_t{};
@@ -71,7 +71,8 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = min(load(z + i + 1) - left, splat(0.1));
         const Vec gamma = min(mu * d, splat(0.3));
-        // Cells that are too wide for the rule are computed elsewhere. Here they must only not overflow.
+        // Cells that are too wide for the rule are computed elsewhere. For such cells, this code must only avoid
+        // overflow.
         const Vec clamped = min(max(zeta, splat(-3.0) / d), splat(3.0) / d);
         Vec ms, mt;
         if (most <= kGaussianReach3)

@@ -1,6 +1,6 @@
-// Privacy loss distributions that are joined from others. One kind is that of a record that is replaced, by another one
-// or by nothing, in a sample of fixed size. The other is that of a mechanism that reveals which of two others it ran.
-// See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
+// Privacy loss distributions that are joined from others. One kind of joined distribution is for replacing a record, by
+// another record or by nothing, in a sample of fixed size. The other kind is for a mechanism that reveals which of two
+// mechanisms it ran. See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -12,8 +12,8 @@
 namespace tightdp::grid {
 namespace {
 
-// A density that is `right` at losses above zero, and the mirror image dP(-y) = e^{-y} dP(y) of `left` below zero. A
-// side that is null has no mass. Every lattice must have a point at zero.
+// A density that is equal to `right` at losses above zero. At losses below zero it is dP(-y) = e^{-y} dP(y), the mirror
+// image of `left`. A side that is null has no mass. Every lattice must have a point at zero.
 class Joined final : public Density {
   public:
     Joined(std::shared_ptr<const Density> right, std::shared_ptr<const Density> left)
@@ -31,7 +31,7 @@ class Joined final : public Density {
             for (std::size_t i = 0; i < left; ++i) {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                // The error of the difference is that of its two terms, which are both below w times the mass. If the
+                // The error of the difference comes from its two terms, which are both below w times the mass. If the
                 // computed difference is not positive, t may be as large as this error.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
                 const double difference = -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j];
@@ -52,7 +52,8 @@ class Joined final : public Density {
         if (y > 0) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         if (!left_) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = left_->right_of(-y);
-        // The density left_ has the Q-mass s e^{y} and the P-mass s + t over [-y, inf). Mirroring exchanges the two.
+        // The density left_ has the Q-mass s e^{y} and the P-mass s + t over [-y, inf). The mirror image exchanges
+        // these masses.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
                 {logaddexp(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
     }
@@ -178,7 +179,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // The lattice has a point at zero, on which Joined relies. If there is one more pair of atoms, they are on it too.
+    // The lattice has a point at zero, on which Joined relies. One more pair of atoms is on the lattice too.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }
@@ -188,7 +189,7 @@ LawPtr zeroed_out(double mu, double q, bool add) {
     const auto drawn = opposed(mu, q);
     const auto alike = poisson(gaussian(mu), q, false)->density;
     law->density = add ? std::make_shared<Joined>(alike, drawn) : std::make_shared<Joined>(drawn, alike);
-    // The atom at 0 has the mass that neither side has: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
+    // The atom at 0 has the rest of the mass: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
     const double middle = 0.5 * (1 - q) * (std::erf(1.5 * mu * kInvSqrt2) + std::erf(0.5 * mu * kInvSqrt2));
     law->atoms = {{0, std::log(middle), 32 * u}};
     return law;
@@ -200,8 +201,8 @@ LawPtr zeroed_out_member(double mu, double q, bool add) {
     auto law = std::make_shared<Law>();
     const auto drawn = opposed(mu, q);
     law->density = add ? std::make_shared<Joined>(nullptr, drawn) : std::make_shared<Joined>(drawn, nullptr);
-    // The loss at outputs below mu/2 is <= 0 and not monotone. Each of some intervals of these outputs becomes an
-    // atom.
+    // The loss at outputs below mu/2 is <= 0 and not monotone. These outputs are divided into kIntervals intervals, and
+    // each interval becomes an atom.
     const auto gaussian_density = gaussian(mu)->density;
     double z[kIntervals + 1], ahead[kIntervals + 1], behind[kIntervals + 1];
     for (std::size_t i = 0; i <= kIntervals; ++i) {

@@ -13,13 +13,13 @@ namespace {
 
 // ln of the mass below which a lump is left out of a sketch, because its mass would underflow.
 constexpr double kLeastLog = -744;
-// Largest number of groups of atoms in a sketch. It is large enough for any estimate, and small enough to compute some
-// hundred cumulants in a few milliseconds.
+// Largest number of groups of atoms in a sketch. This number is large enough for any estimate, and small enough to
+// compute some hundred cumulants in a few milliseconds.
 constexpr std::size_t kMostLumps = 2048;
 
-// The density dP = kappa e^{y/2} dy on [low, high]. It is that of Laplace noise between its atoms, and that of bounded
-// range (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses s = 2 m (1 - m) and t = 2 m^2,
-// each times kappa e^{right edge / 2}.
+// The density dP = kappa e^{y/2} dy on [low, high]. Laplace noise has this density between its atoms, and so has
+// bounded range (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses s = 2 m (1 - m) and
+// t = 2 m^2, each times kappa e^{right edge / 2}.
 class Exponential final : public Density {
   public:
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
@@ -49,7 +49,8 @@ class Exponential final : public Density {
     std::vector<double> sketch() const override {
         std::vector<double> edges;
         // Sketches are estimates, so any numbers of edges are allowed. Large tilts give weight to losses near the right
-        // end only. There, each second edge halves the distance to the end, until doubles no longer tell edges apart.
+        // end only. Near that end, each second edge halves the distance to the end, until doubles no longer tell edges
+        // apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
@@ -99,8 +100,8 @@ Sketch sketch_of(const Law& law) {
                 const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
                 if (!(log_mass > kLeastLog)) continue;
                 // The mass of a cell becomes two equal lumps around the mean loss, with the variance of an even
-                // density. This precision is needed because errors of lumps add up over the steps. The mean is
-                // estimated from that of e^{-y}, by comparison with an even density.
+                // density. This precision is needed because errors of lumps add up over the steps. The mean loss is
+                // estimated from the mean of e^{-y}, by comparison with an even density.
                 const double w = edges[from + i + 1] - edges[from + i];
                 const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
                 const double mean = std::isfinite(skew) ? std::clamp(0.5 * w + skew, 0.0, w) : 0.5 * w;

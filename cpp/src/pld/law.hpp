@@ -1,8 +1,9 @@
 // Privacy loss distributions as the grid engine represents them: a density that is known by the exact masses of cells,
 // atoms, and a mass at infinity.
 //
-// A privacy loss distribution is that of the privacy loss Y = log dP/dQ under P. Q follows from it: dQ = e^{-Y} dP,
-// plus a mass `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
+// A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. This distribution
+// determines Q: dQ = e^{-Y} dP, plus a mass `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1,
+// 2 and 6.
 #pragma once
 
 #include <atomic>
@@ -25,14 +26,14 @@ inline double worst(double a, double b) {
 
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
-// so that s_i + t_i is the P-mass. Both are integrals of positive functions and have a relative error of at most
-// rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if
-// that is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
+// so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
+// rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if no
+// bound is known. The edges for which the masses hold differ from e_i by at most `slack`.
 struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
     double slack = 0;
-    double work = 0;  // number of evaluations of cells that took more than one
+    double work = 0;  // number of evaluations for cells that took more than one evaluation
 
     struct Cell {
         double s = 0, t = 0, log_scale = 0, rel = 0, bend = 0;
@@ -43,7 +44,7 @@ struct CellBlock {
         log_scale[i] = cell.log_scale, rel[i] = cell.rel, bend[i] = cell.bend;
     }
 
-    // Adds the slack and the work of the cells from which these were computed.
+    // Adds the slack and the work of `made_of`, from whose cells the cells of this block were computed.
     void add_errors(const CellBlock& made_of) {
         slack = worst(slack, made_of.slack);
         work += made_of.work;
@@ -72,8 +73,8 @@ class Density {
     };
     virtual Left left_of(double y) const = 0;
 
-    // Integrals over the losses Y in [y, inf): s is that of e^{y - Y} dP, and t that of (1 - e^{y - Y}) dP. They may be
-    // upper bounds with a relative error of 1.
+    // Integrals over the losses Y in [y, inf): s integrates e^{y - Y} dP, and t integrates (1 - e^{y - Y}) dP. The
+    // integrals may be upper bounds with a relative error of 1.
     struct Right {
         LogMass s, t;
     };
@@ -124,7 +125,7 @@ struct Law {
     double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
     // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
-    // and all use the one that was stored first. None of them waits for another: a forked child has a copy of the
+    // and all use the one that was stored first. No thread waits for another. A forked child has a copy of the
     // distribution but not the other thread, so it would wait for ever.
     const Sketch& sketch() const;
 
@@ -145,15 +146,17 @@ struct Part {
     double count;
 };
 
-// Gaussian and Laplace noise whose sensitivity is `mu` times its scale (grid.md, sections 6.3 and 6.4).
+// gaussian() and laplace() return the distributions of Gaussian and of Laplace noise whose sensitivity is `mu` times
+// its scale (grid.md, sections 6.3 and 6.4).
 LawPtr gaussian(double mu);
 LawPtr laplace(double mu);
 
-// The pair P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1) for q in (0, 1). N(a) is the normal distribution with
-// the mean a and the standard deviation 1/mu (replace.md, section 5).
+// Returns the distribution of the pair P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1) for q in (0, 1). N(a) is
+// the normal distribution with the mean a and the standard deviation 1/mu (replace.md, section 5).
 LawPtr gaussian_replaced(double mu, double q);
 
-// The exponential mechanism and all others of bounded range eta (grid.md, section 6.4).
+// Returns a distribution that dominates every mechanism of bounded range eta, such as the exponential mechanism
+// (grid.md, section 6.4).
 LawPtr bounded_range(double eta);
 
 // A component N(shift, 1) of a mixture, with its weights under P and under Q. If shift > 0, q = 0. If shift < 0,
@@ -162,15 +165,16 @@ struct Shifted {
     double shift, p, q;
 };
 
-// The pair P = sum p N(shift, 1) and Q = sum q N(shift, 1) (mixtures.md, section 1). Weights have a relative error of
-// at most `rel`. Those of P add up to 1 - lost_p, and P has the mass lost_p where Q vanishes. The same holds for Q and
-// lost_q. If p > 0 for some shift < 0, only losses >= 0 may be used as edges.
+// mixture() and gaussian_mixture() return the density and the distribution of the pair P = sum p N(shift, 1) and
+// Q = sum q N(shift, 1) (mixtures.md, section 1). Weights have a relative error of at most `rel`. The weights of P add
+// up to 1 - lost_p, and P has the mass lost_p where Q vanishes. The same holds for Q and lost_q. If p > 0 for some
+// shift < 0, only losses >= 0 may be used as edges.
 std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, double lost_p, double lost_q,
                                        double rel);
 LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
 
-// A distribution that dominates the one of a mechanism, and a distribution that is dominated by it. If the mechanism's
-// own distribution is known, both are the same object.
+// A distribution that dominates a mechanism, and a distribution that the mechanism dominates. If the mechanism's own
+// distribution is known, it is used for both.
 struct LawPair {
     LawPtr upper, lower;
 };
@@ -180,78 +184,82 @@ struct Weight {
     double shift, probability;
 };
 
-// Sums with Gaussian noise of standard deviation `sigma` (mixtures.md, section 1). P shifts the noise to the right by
-// the shifts `ahead`, and Q to the left by the shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have
-// a relative error of at most `rel` and add up to 1 - lost on each side. Each side has the mass `lost` where the other
-// one vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
+// gaussian_mixtures() returns the distributions for sums with Gaussian noise of standard deviation `sigma`
+// (mixtures.md, section 1). P shifts the noise to the right by the shifts `ahead`, and Q shifts it to the left by the
+// shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at most `rel` and add up
+// to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P vanishes. The largest
+// shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
 
-// Largest total_rel of user-defined losses. Their probabilities under P add up to 1 within 1e-9, and so do those under
+// Largest total_rel of user-defined losses. The probabilities of such losses add up to 1 within 1e-9, under P and under
 // Q.
 inline constexpr double kUserTotal = 1e-8;
 
-// A distribution of atoms. The caller checks that losses are finite, that masses are positive, and that all masses with
-// `infinity` add up to 1 within total_rel.
+// Returns a distribution of atoms. The caller checks that losses are finite, that masses are positive, and that all
+// masses with `infinity` add up to 1 within total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
              double anchor, double step, double total_rel = 0, bool cut = false);
 
-// The dominating pair of (epsilon, delta)-differential privacy: no privacy with probability delta, and otherwise binary
-// randomised response with a privacy loss of +-epsilon.
+// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. Its mechanism gives no privacy with
+// probability delta. Otherwise it is binary randomised response with a privacy loss of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
 
-// Replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson sample if q < 1 (replace.md,
-// section 1). The distribution is exact unless delta (2 + e^epsilon) is near or above 1. Not both of epsilon and delta
-// are 0.
+// Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson
+// sample if q < 1 (replace.md, section 1). The distributions are exact unless delta (2 + e^epsilon) is near or above 1.
+// Precondition: epsilon or delta is positive.
 LawPair approximate_dp_replaced(double epsilon, double delta, double q);
 
-// Replacing a record of a Poisson sample with integer noise (replace.md, section 8). Sensitivities are at most 2^50,
-// and at most 1e100 sigma. There are at most three times as many atoms as without sampling.
+// The next two functions return the distribution of replacing a record of a Poisson sample with integer noise
+// (replace.md, section 8). Sensitivities are at most 2^50, and at most 1e100 sigma. There are at most three times as
+// many atoms as without sampling.
 LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q);
 LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
 
-// A distribution that is dominated by replacing a record of a Poisson sample with Laplace noise, whose sensitivity is
-// `mu` times its scale (replace.md, section 8).
+// Returns a distribution that is dominated by the one of replacing a record of a Poisson sample with Laplace noise. The
+// sensitivity is `mu` times the scale of the noise (replace.md, section 8).
 LawPtr laplace_replaced_member(double mu, double q);
 
-// Randomised response. With probability p in (0, 1) the answer is one of `buckets` answers, chosen uniformly, and
-// otherwise the true one. `buckets` is an integer of at least 2.
+// Returns the distribution of randomised response. With probability p in (0, 1) the answer is one of `buckets` answers,
+// chosen uniformly, and otherwise the true one. `buckets` is an integer of at least 2.
 LawPtr randomized_response(double p, double buckets);
 
-// Integer noise with probabilities proportional to exp(-n^2 / 2 sigma^2) or to exp(-|n| / scale), on a count that a
-// record changes by `sensitivity`, an integer. Each loss is an atom. Losses must not overflow, so scale and sigma^2 are
-// at least kLeastScale. There are at most kMostAtoms atoms, which take 100 MB and half a second: their number is about
-// 2 kKeptDeviations sigma for the discrete Gaussian, and the sensitivity for discrete Laplace noise.
+// discrete_gaussian() and discrete_laplace() return distributions for a count that a record changes by `sensitivity`,
+// an integer. The probabilities of the noise n are proportional to exp(-n^2 / 2 sigma^2) or to exp(-|n| / scale). Each
+// loss is an atom. Losses must not overflow, so scale and sigma^2 are at least kLeastScale. There are at most
+// kMostAtoms atoms, which take 100 MB and half a second. Their number is about 2 kKeptDeviations sigma for the discrete
+// Gaussian, and the sensitivity for discrete Laplace noise.
 inline constexpr double kLeastScale = 1e-201, kMostAtoms = 1 << 21;
 // Distance from the mean, in units of sigma, up to which a discrete Gaussian is kept. The mass beyond is below e^-1000.
 inline constexpr double kKeptDeviations = 45;
 LawPtr discrete_gaussian(double sigma, double sensitivity);
 LawPtr discrete_laplace(double scale, double sensitivity);
 
-// The mechanism with the pair (P, Q), on a Poisson sample with the sampling probability q in (0, 1). The pair is
-// ((1-q) Q + q P, Q) for removing a record, and (P, (1-q) P + q Q) for adding one (grid.md, section 6.1).
+// Returns the distribution of a mechanism with the pair (P, Q) on a Poisson sample with the sampling probability q in
+// (0, 1). The pair is ((1-q) Q + q P, Q) for removing a record, and (P, (1-q) P + q Q) for adding one (grid.md, section
+// 6.1).
 LawPtr poisson(const LawPtr& base, double q, bool add);
 
-// One record replaced in a sample of fixed size, which holds each record with probability q in (0, 1). `base` is the
-// distribution of the mechanism without sampling, under "replace", and its pair must be symmetric (grid.md,
-// section 6.2).
+// Returns the distribution of replacing one record in a sample of fixed size, which holds each record with probability
+// q in (0, 1). `base` is the distribution of the mechanism without sampling, under "replace", and its pair must be
+// symmetric (grid.md, section 6.2).
 LawPtr replace_one(const LawPtr& base, double q);
 
-// A record replaced by one that contributes nothing, in a sample of fixed size that holds each record with probability
-// q in (0, 1), with Gaussian noise of standard deviation 1/mu. `add` reverses the roles of the two records
-// (mixtures.md, section 4).
+// Returns the distribution of replacing a record by one that contributes nothing, with Gaussian noise of standard
+// deviation 1/mu. The sample has a fixed size and holds each record with probability q in (0, 1). `add` reverses the
+// roles of the two records (mixtures.md, section 4).
 LawPtr zeroed_out(double mu, double q, bool add);
 
-// A distribution that is dominated by zeroed_out, and that two data sets attain: those whose other records contribute
-// the opposite of the record.
+// Returns a distribution that is dominated by zeroed_out(). Data sets attain this distribution if all other records
+// contribute the opposite of the record.
 LawPtr zeroed_out_member(double mu, double q, bool add);
 
-// The mechanism that runs `one` with probability `share` and otherwise `other`, and reveals which of them it ran.
-// `share` and `rest` = 1 - share have a relative error of at most `rel`.
+// Returns the distribution of a mechanism that runs `one` with probability `share` and otherwise `other`, and reveals
+// which of the two it ran. `share` and `rest` = 1 - share have a relative error of at most `rel`.
 LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& other, double rel);
 
-// The distribution of the reversed pair (Q, P). `base` must not have a density.
+// Returns the distribution of the reversed pair (Q, P). `base` must not have a density.
 LawPtr reversed(const LawPtr& base);
 
 }  // namespace tightdp::grid

@@ -1,10 +1,10 @@
 // The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
 // P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where a_i, b_j >= 0 and all standard deviations are 1. Components with a
-// positive shift a_i are called "ahead", and those with a negative shift -b_j "behind". The likelihood ratio increases
-// with the output z, so a cell of losses is a cell of outputs. Its masses are sums, with positive factors, of the
-// masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may include components behind.
-// Then only losses >= 0 may be used as edges.
+// positive shift a_i are called "ahead", and components with a negative shift -b_j "behind". The likelihood ratio
+// increases with the output z, so a cell of losses is a cell of outputs. The masses of this cell are sums, with
+// positive factors, of the masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may
+// include components behind, but then only losses >= 0 may be used as edges.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -21,11 +21,12 @@ namespace {
 // Distance, in standard deviations, by which tables and sketches extend beyond the outermost means. Densities beyond
 // are below e^-745 and underflow.
 constexpr double kFar = 39;
+// Distance of evenly spaced nodes of the table, in standard deviations, and largest number of these nodes.
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
-// Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred.
-// Nodes are close enough if the slope of the loss at either node differs from the mean slope between the nodes by at
-// most a fraction kBent.
+// Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred
+// nodes. Nodes are close enough if the slope of the loss at either node differs from the mean slope between the nodes
+// by at most a fraction kBent.
 constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
@@ -35,8 +36,8 @@ constexpr int kMostSteps = 100;
 // kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
-// ln of the largest ratio of a component's share of a density to another component's share at which the first one is
-// left out. The shares of 96 such components together are less than u times the other share.
+// ln of the largest ratio of two components' shares of a density at which the component with the smaller share is left
+// out. The shares of 96 such components together are less than u times the other share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -44,15 +45,15 @@ struct Component {
     bool ahead;    // whether the component is ahead, otherwise it is behind
     double shift;  // > 0
     double p, q;
-    std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is the same as that of (N(0), N(-shift))
+    std::shared_ptr<const Density> gaussian;  // density of (N(shift), N(0)), and also of (N(0), N(-shift))
 
     double log_p = std::log(p), log_q = std::log(q);
 
     double half() const { return 0.5 * shift * shift; }
     // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
-    // Return the logarithm of the ratio of the component's density at an output to that of N(0), and the logarithm of
-    // this ratio multiplied by the component's weight.
+    // exponent() returns the logarithm of the ratio of the component's density to the density of N(0) at an output.
+    // log_share() returns the logarithm of this ratio multiplied by the component's weight.
     double exponent(double z) const { return ahead ? edge(z) : -edge(z); }
     double log_share(double z) const { return (ahead ? log_p : log_q) + exponent(z); }
 };
@@ -73,8 +74,8 @@ class Mixture final : public Density {
             (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
             shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // Components ahead come first. Among those ahead, and among those behind, the smallest shift comes last,
-        // because the mass of N(0) is taken from the cells of the last component.
+        // Components ahead come first. On each side, ahead or behind, the smallest shift comes last, because the mass
+        // of N(0) is taken from the cells of the last component.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
         if (!components_.empty()) {
@@ -155,8 +156,8 @@ class Mixture final : public Density {
     struct Value {
         double loss, slope, error;
     };
-    // The logarithm of the density of P or of Q relative to N(0), the mean shift under the posterior weights, and a
-    // bound on the error of the logarithm.
+    // The logarithm of the ratio of the density of P or of Q to the density of N(0), and a bound on the error of this
+    // logarithm. `mean` is the mean shift under the posterior weights.
     struct Side {
         double log, mean, error;
     };
@@ -172,7 +173,7 @@ class Mixture final : public Density {
             largest = std::max(largest, x + one.*log_weight);
             total += one.*weight;
         }
-        if (std::abs(top) <= 1) top = 0;  // then e^x - 1 is added up, which may be tiny
+        if (std::abs(top) <= 1) top = 0;  // then the terms of the sum are e^x - 1, which may be tiny
         double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
         double shifted = 0, error = 0;
         bool faint = false;
@@ -215,7 +216,7 @@ class Mixture final : public Density {
     // Tells whether evenly spaced nodes over all outputs would be too many.
     bool is_long() const { return first_ + last_ + 2 * kFar > kMostNodes * kStep; }
 
-    // Returns evenly spaced outputs. If there would be too many, only those within kFar of a component's mean are
+    // Returns evenly spaced outputs. If there would be too many, only the outputs within kFar of a component's mean are
     // returned.
     std::vector<double> even_outputs() const {
         std::vector<double> means{0};
@@ -251,9 +252,9 @@ class Mixture final : public Density {
                std::abs(rise / (width * right.at.slope) - 1) < kBent;
     }
 
-    // Adds nodes between two others until the loss is nearly straight between neighbours. If the means of two
-    // components are far apart, the loss bends within a small fraction of a standard deviation where one of them begins
-    // to dominate.
+    // Adds nodes between `left` and `right` until the loss is nearly straight between neighbours. If the means of two
+    // components are far apart, the loss bends within a small fraction of a standard deviation where one of the
+    // components begins to dominate.
     void refine(const Node& left, const Node& right, int halvings, std::vector<Node>& nodes) const {
         if (halvings == 0 || nodes.size() >= kMostFiner || is_straight(left, right)) return;
         const double z = 0.5 * (left.z + right.z);
@@ -283,8 +284,9 @@ class Mixture final : public Density {
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
     }
 
-    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. Nodes with a loss no
-    // lower than that of a later node are removed, which occur where the likelihood ratio falls or hardly rises.
+    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. If a node has a loss no
+    // lower than that of a later node, it is removed. Such nodes occur where the likelihood ratio falls or hardly
+    // rises.
     std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
         std::vector<Node> kept;
         for (const Node& node : nodes) {
@@ -307,8 +309,9 @@ class Mixture final : public Density {
 
     double output(double y) const { return find(y).z; }
 
-    // Returns the output at a given loss, which is infinite if all losses are smaller or all are larger. The result
-    // depends on the loss alone, to the last bit: mass between two different versions of an edge would be lost.
+    // Returns the output at a given loss. The output is infinite if all losses are smaller or all losses are larger.
+    // The result depends on the loss alone, to the last bit: mass between two different versions of an edge would be
+    // lost.
     Output find(double y) const {
         if (y <= bottom_) return {-kInfinity, {}};
         if (y >= top_) return {kInfinity, {}};
@@ -325,7 +328,7 @@ class Mixture final : public Density {
         } else if (size > 0) {
             z = at > 0 ? low : high;
         }
-        // No single step beyond the outermost nodes is longer than this.
+        // `step` is the largest length of a single step beyond the outermost nodes.
         double step = 1 + std::abs(z);
         Value here = value(z);
         int i = 0;
@@ -414,8 +417,9 @@ class Mixture final : public Density {
         }
     };
 
-    // Returns, for each component, the cells between consecutive outputs in which the component counts. It does not
-    // count in a cell in which one other component of its side exceeds it by far throughout (mixtures.md, section 3).
+    // Returns, for each component, the cells between consecutive outputs in which the component counts. A component
+    // does not count in a cell if another component of its side exceeds it by far everywhere in the cell (mixtures.md,
+    // section 3).
     std::vector<Cells> list_cells(const double* z, std::size_t count) const {
         std::vector<Cells> found(components_.size());
         if (shared_) {
@@ -507,7 +511,7 @@ class Mixture final : public Density {
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
-    std::vector<double> losses_, outputs_, slopes_;  // of the nodes; the first two ascend
+    std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
     std::vector<double> sketch_;
 };
 
@@ -529,13 +533,13 @@ LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, d
 
 namespace {
 
-// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more, the least
-// probable shifts are replaced by neighbouring ones.
+// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more shifts, the
+// least probable ones are replaced by neighbouring shifts.
 constexpr std::size_t kMostShifts = 48;
 // Shifts smaller than this fraction of the largest shift are rounded up to this fraction or down to 0.
 constexpr double kTiny = 1e-9;
 // Smallest shift whose quotient by sigma may be recognised as exact. For smaller shifts the error of the quotient may
-// underflow, so they are treated as rounded.
+// underflow, so such shifts are treated as rounded.
 constexpr double kLeastExact = 1e-250;
 
 double largest_shift(const std::vector<Weight>& weights, double sigma) {
@@ -587,7 +591,7 @@ std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sig
     return found;
 }
 
-// The shifts of both sides, all rounded up or all rounded down.
+// The shifts `ahead` and `behind`, all rounded up or all rounded down.
 struct Rounded {
     std::vector<Weight> ahead, behind;
 

@@ -1,9 +1,9 @@
-// The Gaussian mechanism on a Poisson sample under "replace": the pair P = (1-q) N(0) + q N(1) and
-// Q = (1-q) N(0) + q N(-1), where N(a) has the mean a and the standard deviation sigma = 1/mu (replace.md, section 5).
+// The Gaussian mechanism on a Poisson sample under "replace". Its pair is P = (1-q) N(0) + q N(1) and Q = (1-q)
+// N(0) + q N(-1), where N(a) has the mean a and the standard deviation sigma = 1/mu (replace.md, section 5).
 //
-// At the output z the loss is y = ln W(w) - ln W(-w), where w = z/sigma^2 and W(w) = 1 - q + q e^{w - mu^2/2}. It is an
-// increasing and odd function of w. The masses of a cell are sums, with positive factors, of the masses of two Gaussian
-// pairs: (N(1), N(0)) at the edges w - mu^2/2, and (N(0), N(-1)) at the edges w + mu^2/2.
+// At the output z the loss is y = ln W(w) - ln W(-w), where w = z/sigma^2 and W(w) = 1 - q + q e^{w - mu^2/2}. The loss
+// is an increasing and odd function of w. The masses of a cell are sums, with positive factors, of the masses of two
+// Gaussian pairs. The pair (N(1), N(0)) has the edges w - mu^2/2, and the pair (N(0), N(-1)) has the edges w + mu^2/2.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Pairs of replacing a record that consist of atoms: those of pure and approximate differential privacy (replace.md,
-// section 1), and of integer and Laplace noise on a Poisson sample (replace.md, section 8).
+// Distributions of replacing a record that consist of atoms. There are functions for pure and approximate differential
+// privacy (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,8 +10,8 @@
 namespace tightdp::grid {
 namespace {
 
-// The two functions return ln(1 - q + q e^y), for y >= 0 and for y <= 0. Both have a relative error of at most 40u,
-// plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
+// log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both functions have a relative
+// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
 constexpr double kLarge = 200;
 double log_mixed_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
@@ -31,7 +31,7 @@ double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// ln of the mass below which an atom is left out of P. Its mass under Q is kept where P vanishes.
+// ln of the mass below which an atom is left out of P. The Q-mass of such an atom is kept as mass where P vanishes.
 constexpr double kLeastLog = -1020;
 // Number of cells of the noise between an output and the output that is moved by the sensitivity.
 constexpr double kCells = 512;
@@ -42,8 +42,8 @@ class MixedAtoms {
     explicit MixedAtoms(double q) : q_(q) {}
 
     // Adds an outcome. `none`, `plus` and `minus` are the logarithms of its mass under N(0), N(1) and N(-1). `ahead` is
-    // plus - none, and `behind` is minus - none. `error` bounds the relative error of the three masses but for the
-    // rounding of their logarithms.
+    // plus - none, and `behind` is minus - none. `error` bounds the relative error of the three masses, without the
+    // rounding errors of their logarithms.
     void add(double none, double plus, double minus, double ahead, double behind, double error) {
         const double p = mass_of(none, plus, ahead), q = mass_of(none, minus, behind);
         farthest_ = std::max({farthest_, ahead, behind});
@@ -76,12 +76,12 @@ class MixedAtoms {
 }  // namespace
 
 LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
-    // Here t is 1/E of replace.md, and gap / (1 + t) is s - delta.
+    // replace.md writes E for e^epsilon and s - delta for gap / (1 + t). t is 1/E.
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
         // The class with a slightly larger delta, for which delta (2 + E) >= 1, has the losses infinity and 0. On a
-        // sample the curve is at most q times the curve of this class. The lower distribution is that of removing a
+        // sample the curve is at most q times the curve of this class. The lower distribution belongs to removing a
         // record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
@@ -101,7 +101,7 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // P is E times as likely as R here, and Q is impossible.
+        // P is E times as likely as R in this layer of replace.md, and Q is impossible.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});
@@ -133,7 +133,7 @@ LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q) {
     const double log_total = std::log(total), error = (16 + 12 * std::abs(log_total)) * u;
     const double unit = sensitivity / sigma / sigma;
     MixedAtoms found(q);
-    // The outputs within `reach` of one of the three means. The others have no mass that matters.
+    // The loop adds the outputs within `reach` of one of the three means. Other outputs have no mass that matters.
     double next = -kInfinity;
     for (const double mean : {-sensitivity, 0.0, sensitivity}) {
         for (double n = std::max(mean - reach, next); n <= mean + reach; ++n)

@@ -37,7 +37,7 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // Returns the losses that the edges of the base distribution become. `sign` is that of BaseEdges.
+    // Returns the losses that the edges of the base distribution become. `sign` has the same meaning as in BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);
@@ -190,12 +190,12 @@ Atom remove_atom(const Atom& a, double q, double slack) {
             a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + mass_error(slack)};
 }
 
-// Returns the corresponding atom of the reversed pair (Q, P).
+// Returns the atom of the reversed pair (Q, P) for an atom of (P, Q).
 Atom mirrored(const Atom& a, double slack) {
     return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }
 
-// A mass at infinity below this is stored as kFaint with a relative error of 1.
+// A mass at infinity below kFaint is stored as kFaint with a relative error of 1.
 constexpr double kFaint = 1e-307;
 
 double largest_loss(const std::vector<Atom>& atoms) {

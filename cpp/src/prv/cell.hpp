@@ -1,6 +1,7 @@
 // The probability of one cell of a grid. On a device each thread computes one cell. The host uses these functions in
-// tests and for distributions whose cells need not be computed fast (docs/theory/prv.md, sections 2 and 4.1). They have
-// to be compiled without contraction, so that the cells on both sides of an edge use exactly the same edge.
+// tests and for distributions whose cells need not be computed fast (docs/theory/prv.md, sections 2 and 4.1). The
+// functions have to be compiled without contraction, so that the cells on both sides of an edge use exactly the same
+// edge.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ TIGHTDP_HD inline double signed_tail(double z) noexcept {
 }
 
 // Returns P(a < Z <= b) for a standard normal Z. If 0 lies between a and b, the absolute error is at most 2 u.
-// Otherwise the error consists of those of the two tails and a relative error of u.
+// Otherwise the error consists of the errors of the two tails and a relative error of u.
 TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
     const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
     return mass > 0 ? mass : 0.0;
@@ -50,7 +51,7 @@ TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64
 
 TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
-    // The privacy loss for "add" is Y = -L.
+    // The privacy loss for "add" is Y = -L, with L as described at SampledLaw.
     const double low = law.add ? -c.right(i) : c.left(i), high = law.add ? -c.left(i) : c.right(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;

@@ -10,7 +10,7 @@
 namespace tightdp::cuda {
 
 // Computes prv::cells on a device, with one thread for each cell. `out` has `count` doubles in device memory. The
-// function returns once the work is queued on `stream`. It may throw Error.
+// function returns once the work is queued on `stream`, and may throw Error.
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

@@ -20,8 +20,8 @@ constexpr double u = kUnitRoundoff;
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
-// Relative error of each point of the discretised distribution. It consists of the error of the cells (4 u) and of
-// those of the sum and the division that normalise them.
+// Relative error of each point of the discretised distribution. This error consists of the error of the cells (4 u) and
+// of the errors of the sum and the division that normalise them.
 constexpr double kMassError = 8 * u + kSumError;
 
 // Checks that the cells of a support miss no more than its tail (prv.md, section 4.2). 1e-12 is more than all rounding
@@ -112,9 +112,9 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
         k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
 }
 
-// Bounds the rounding errors as in section 4.3. Where the magnitude of a transform is below kTau, it is replaced by
-// kTau. The bound holds for any kTau. With a smaller one, fewer steps than 1e9 would be possible. A larger one would
-// add more than 4e-6 to the square of the norm of a single step.
+// Bounds the rounding errors as in prv.md, section 4.3. If the magnitude of a transform is below kTau, it is replaced
+// by kTau. The bound holds for any kTau. A smaller kTau would allow fewer steps than 1e9. A larger kTau would add more
+// than 4e-6 to the square of the norm of a single step.
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
@@ -128,7 +128,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // Otherwise the second-order terms might exceed the factors 1.1.
+    // If this condition failed, the second-order terms might exceed the factors 1.1.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

@@ -10,7 +10,7 @@ namespace tightdp::prv {
 
 // A composition on a circular grid. Its curve satisfies
 //     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding,
-// where `rounding` is that at the point where the curve is read (docs/theory/prv.md, Theorem 2).
+// where `rounding` is the bound for the point where the curve is read (docs/theory/prv.md, Theorem 2).
 class Composed {
   public:
     Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);

@@ -1,5 +1,5 @@
-// The functions of prv/composition.hpp. They merge the runs, plan, compose them, and read the curve. The result is
-// intersected with a bound by moments.
+// The functions of prv/composition.hpp. Each function merges the runs, makes a plan, composes the runs and reads the
+// curve. The result is intersected with a bound by moments.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,7 +13,8 @@ namespace tightdp::prv {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// An upper bound on a probability that is too small for a double, and on the rounding of a subnormal one, 5e-324.
+// An upper bound on a probability that is too small for a double, and on the rounding error 5e-324 of a subnormal
+// number.
 constexpr double kLeast = 1e-320;
 
 // The runs as parts without failures. Gaussians are merged into one part, because their mu^2 add up.

@@ -25,13 +25,13 @@ struct Run {
 struct Request {
     double eps_error, delta_error;  // as in Theorem 5.5 of the paper
     double max_bytes;
-    double bytes_a_point = 0;  // memory that a Composer takes for each point, or 0 for that of compose_here
+    double bytes_a_point = 0;  // memory that a Composer takes for each point, or 0 for the memory of compose_here
 };
 
 // --- The part of the work that may be done on a device: cells, transforms and powers.
 
-// A circle of n points, where n is a power of two. For each part, the span of cells [first, first + count) of the grid
-// hZ that hold its distribution.
+// A circle of n points, where n is a power of two. `spans` has, for each part, the cells [first, first + count) of the
+// grid hZ that hold the distribution of the part.
 struct Circle {
     double h;
     std::size_t n;
@@ -50,9 +50,9 @@ struct CellSums {
 // A composition on the circle. values[i mod n] is the probability that the indices of all losses add up to i. The cells
 // of each part are divided by their total first, and each part is run `count` times.
 //
-// kappa is the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). The errors of powers and products are
-// those of its Theorem 4. mass_error is the relative error of each normalised cell. It also bounds the errors of the
-// sums, relative to the sums of magnitudes.
+// kappa bounds the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). Theorem 4 of that page bounds the
+// errors of powers and products. mass_error is the relative error of each normalised cell. mass_error also bounds the
+// errors of `sums`, relative to the sums of magnitudes.
 struct Composite {
     AlignedArray values;
     std::vector<CellSums> sums;

@@ -30,7 +30,7 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // The rounding errors of both sums come from 64 additions in each of eight lanes, twice, and from five roundings
+    // The rounding errors of the two sums come from 64 additions in each of eight lanes, twice, and from five roundings
     // for each block (prv.md, section 4.4).
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
@@ -67,8 +67,8 @@ double Curve::epsilon(double target) const {
     std::size_t b = 0;
     while (b < suffix_.size() && suffix_[b].delta() < target) ++b;
     if (b == suffix_.size()) {
-        // Left of the lowest point the curve still rises towards the total mass. This is used if all points are above
-        // the floor.
+        // Left of the lowest point the curve still rises towards the total mass. This rise is used if all points are
+        // above the floor.
         const Sums& all = suffix_.back();
         const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
         if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;

@@ -35,16 +35,16 @@ class Curve {
     // Returns delta(eps) for eps >= floor.
     double delta(double eps) const;
 
-    // Returns the largest eps with delta(eps) >= target > 0. Returns -inf if there is none, or if it lies below the
-    // floor.
+    // Returns the largest eps with delta(eps) >= target > 0. Returns -inf if there is no such eps, or if it lies below
+    // the floor.
     double epsilon(double target) const;
 
     // Returns an upper bound on the number of points at or above eps.
     double points_above(double eps) const;
 
     // Returns a bound on the rounding errors of delta() and of the values that epsilon() reads, relative to the sum of
-    // the magnitudes of p. It does not include the rounding of eps and of the points, which moves eps by at most 16 u
-    // (|eps| + 1).
+    // the magnitudes of p. The bound does not include the rounding of eps and of the points, which moves eps by at most
+    // 16 u (|eps| + 1).
     double rounding_bound() const;
 
   private:
@@ -67,7 +67,8 @@ class Curve {
     std::size_t n_;
     long long end_;
     double h_, offset_;
-    // Sums for each block, from the highest one down: over all points from its start on, with `from` at its start.
+    // The sums for the blocks, from the highest block down. The sums of a block run over all points from the start of
+    // the block on, and `from` is the loss at this start.
     std::vector<Sums> suffix_;
 };
 

@@ -54,7 +54,7 @@ TIGHTDP_VINLINE Vec signed_tail(Vec z) {
     return signed_tail(z, magnitude, 1.0 / denominator(magnitude));
 }
 
-// Returns w0 g(z0) + w1 g(z1), with one division for both.
+// Returns w0 g(z0) + w1 g(z1), with one division for both terms.
 TIGHTDP_VINLINE Vec signed_tails(Vec z0, double w0, Vec z1, double w1) {
     const Vec m0 = magnitude_of(z0), m1 = magnitude_of(z1), d0 = denominator(m0), d1 = denominator(m1);
     const Vec inverse = 1.0 / (d0 * d1);

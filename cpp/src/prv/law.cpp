@@ -25,8 +25,8 @@ double deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
 
-// Returns the relative error of a computed tail at z standard deviations: that of the exponent -z^2/2, and 16 u for the
-// rest.
+// Returns the relative error of a computed tail at z standard deviations: z^2 u for the exponent -z^2/2, and 16 u for
+// the rest.
 double tail_error(double z) {
     return (16 + z * z) * u;
 }

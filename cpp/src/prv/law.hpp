@@ -43,9 +43,9 @@ struct PureLaw {
     double eps;
 };
 
-// The Gaussian mechanism on a Poisson sample, with q in (0, 1). Let L = ln(1 - q + q e^t) with t = x/sigma^2 - 1/(2
-// sigma^2). For "remove", the loss is Y = L with x ~ (1-q) N(0, sigma^2) + q N(1, sigma^2). For "add", it is Y = -L
-// with x ~ N(0, sigma^2).
+// The Gaussian mechanism on a Poisson sample, with q in (0, 1). Let L = ln(1 - q + q e^t) with
+// t = x/sigma^2 - 1/(2 sigma^2). For "remove", the loss is Y = L with x ~ (1-q) N(0, sigma^2) + q N(1, sigma^2). For
+// "add", the loss is Y = -L with x ~ N(0, sigma^2).
 struct SampledLaw {
     double sigma, q;
     bool add;
@@ -63,8 +63,8 @@ Mean mean(const Law& law);
 // distribution function.
 double edge_error(const Law& law, const Support& s);
 
-// Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each is within a relative 4 u of
-// the probability between displaced edges. At most two cells have an absolute error of 2 u instead.
+// Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each out[i] is within a relative
+// 4 u of the probability between displaced edges. At most two cells have an absolute error of 2 u instead.
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).

@@ -33,9 +33,10 @@ double cgf_of(const PureLaw& law, double c) {
     return logaddexp(c * law.eps - odds, -(c + 1) * law.eps - odds) + 16 * kUnitRoundoff * (1 + c * law.eps);
 }
 
+// This overload is not used, because sums over nodes give ln E[e^{cY}] for these distributions.
 double cgf_of(const SampledLaw&, double) {
     return HUGE_VAL;
-}  // not used, because K comes from nodes
+}
 
 }  // namespace
 

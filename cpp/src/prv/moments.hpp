@@ -10,8 +10,8 @@
 
 namespace tightdp::prv {
 
-// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures, and bounds on the sum S of all
-// losses that follow from it.
+// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures. Bounds on the sum S of all losses
+// follow from K.
 class Moments {
   public:
     explicit Moments(std::vector<Run> parts);
@@ -20,16 +20,16 @@ class Moments {
     // K is unknown.
     double upper_quantile(double log_inverse);
 
-    // Returns a b, which may be negative, with delta(b) <= e^{-log_inverse}. It follows from
+    // Returns a b, which may be negative, with delta(b) <= e^{-log_inverse}. This bound follows from
     // delta(eps) <= e^{K(c) - c eps} c^c/(1+c)^(1+c).
     double epsilon(double log_inverse);
 
     // Returns the logarithm of an upper bound on delta(eps).
     double log_delta(double eps);
 
-    // Returns the minimum x of (K(c) + log_inverse)/(c + 1) over c >= 0. If the parts are those of the reversed pairs,
-    // -x is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. This follows
-    // from P(S <= -x) <= e^{-x} P_Q(S' >= x), where S' is the sum of the reversed losses.
+    // Returns the minimum x of (K(c) + log_inverse)/(c + 1) over c >= 0. If the parts belong to the reversed pairs, -x
+    // is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. The bound
+    // follows from P(S <= -x) <= e^{-x} P_Q(S' >= x), where S' is the sum of the reversed losses.
     double reversed_quantile(double log_inverse);
 
   private:

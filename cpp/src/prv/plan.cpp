@@ -20,14 +20,14 @@ double total_count(const std::vector<Run>& parts) {
     return k;
 }
 
-// An interval that contains the sum of the losses, except with the probabilities that are allowed for its tails and for
-// those of the single losses.
+// An interval that contains the sum of the losses, except with the probabilities that are allowed for the tails of the
+// sum and for the tails of the single losses.
 struct Range {
     double low, high;
 };
 
-// Intersects a range with bounds on the sum of truncated losses that need no moments: the sum of the ends of all
-// supports and, if the moments are unknown, Hoeffding's inequality.
+// Intersects a range with bounds on the sum of truncated losses that need no moments. The bounds come from the ends of
+// all supports and, if the moments are unknown, from Hoeffding's inequality.
 Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
                            double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;

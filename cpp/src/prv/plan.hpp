@@ -16,8 +16,8 @@ struct Plan {
     double start = 0;               // first point of the circle, which has the length n h
     std::vector<Support> supports;  // supports of the parts
     double outside = 0;             // probability that a loss leaves its support, or that their sum leaves the circle
-    double mesh = 0;                // bound on the sum of all errors that come from cells ...
-    double mesh_failure = 0;        // ... which holds except with this probability
+    double mesh = 0;                // bound on the sum of all errors in epsilon that come from cells
+    double mesh_failure = 0;        // probability with which `mesh` fails to be a bound
 };
 
 // Makes a plan for `parts`, which is not empty. Throws TooLarge.

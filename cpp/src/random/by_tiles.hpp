@@ -1,4 +1,4 @@
-// Divides a range of values into whole tiles, and parts of tiles at the two ends.
+// Divides a range of values into whole tiles (tightdp/random/tile.hpp), and parts of tiles at the two ends.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace tightdp {
 
-// Number of tiles that are drawn at once. Their words are 8 KB and stay in the first-level cache until they are used.
+// Number of tiles that are computed at once. The words of these tiles take 8 KB, so they stay in the first-level cache
+// until they are used.
 inline constexpr std::int64_t kTilesAtOnce = 8;
 
 // Divides the values [first, first + n) into tiles. Calls whole(tile, tiles, at) for runs of up to kTilesAtOnce whole

@@ -10,7 +10,7 @@ namespace {
 using exact::Uint128;
 using random::RandomStream;
 
-constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work.hpp) of one draw, which takes a microsecond
+constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work.hpp) for one draw, about a microsecond
 template <class Draw>
 void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
     parallel_pieces(n, kChunkDraws, kChunkDraws * kDrawUnits, [&](std::size_t begin, std::size_t end) {
@@ -19,8 +19,9 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
     });
 }
 
-// Returns whether 128 bits are enough for the sampler in discrete.hpp with t = floor(sigma) + 1. Its integers must stay
-// below 2^127. Its denominators must stay below 2^100, since sampling from Bernoulli(e^-x) multiplies them.
+// Returns whether 128 bits are enough for the sampler in discrete.hpp with t = floor(sigma) + 1. The sampler's integers
+// must stay below 2^127. Its denominators must stay below 2^100, since sampling from Bernoulli(e^-x) multiplies the
+// denominators further.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;

@@ -14,8 +14,8 @@ namespace tightdp {
 void add_discrete_gaussian(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                            std::size_t n, std::int64_t* out);
 
-// Adds discrete Laplace noise with the scale numerator / denominator to each out[i], i < n. The preconditions are those
-// of add_discrete_gaussian, with the scale in place of sigma.
+// Adds discrete Laplace noise with the scale numerator / denominator to each out[i], i < n. The preconditions of
+// add_discrete_gaussian apply, with the scale in place of sigma.
 void add_discrete_laplace(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                           std::size_t n, std::int64_t* out);
 

@@ -1,7 +1,7 @@
 // Random numbers by index (tightdp/random/tile.hpp), computed on several threads if there are enough of them.
 //
-// Each function writes the values with the indices [first, first + n). They do not depend on the number of threads, the
-// instruction set, or the split of a range over calls.
+// Each function writes the values with the indices [first, first + n). The values do not depend on the number of
+// threads, the instruction set, or the split of a range over calls.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace tightdp {
 // such instructions.
 random::RandomStream secure_stream(bool on_device);
 
-// Returns stream number `stream` of Philox with the key `seed`. It is not for releases.
+// Returns stream number `stream` of Philox with the key `seed`. Philox is not secure, so this stream must not be used
+// for releases.
 random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
 
 // Writes random 64-bit integers.

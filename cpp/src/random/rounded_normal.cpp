@@ -17,8 +17,8 @@ namespace {
 // Number of values that a thread takes at a time, some 50 microseconds of work. For fewer values another thread is not
 // worth waking.
 constexpr std::size_t kGrain = 1u << 14;
-// Units of work (runtime/work.hpp) of kGrain values if most draws have to be settled one by one, as with a large
-// deviation.
+// Units of work (runtime/work.hpp) of kGrain values if most draws have to be computed one by one with more digits, as
+// is the case for a large standard deviation.
 constexpr std::int64_t kUnits = kGrain * 64;
 constexpr int kGroups = 4;  // number of groups in a tile
 constexpr int kGroupDraws = kTileValues / kGroups;
@@ -27,8 +27,8 @@ void add_one(std::int64_t drawn, std::int64_t& value) noexcept {
     value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(drawn));
 }
 
-// Adds the draws of a group in which some draw is in doubt, pair by pair. `pair` is the number of the group's first
-// pair.
+// Adds the draws of a group in which some draw is in doubt (rounded_normal.simd.hpp). The draws are computed pair by
+// pair, and `pair` is the number of the group's first pair.
 void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uint32_t* words, Deviations sigma,
                   std::int64_t* values) noexcept {
     for (int lane = 0; lane < kLanes; ++lane) {

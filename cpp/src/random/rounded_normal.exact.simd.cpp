@@ -1,4 +1,5 @@
-// Computes rounded normals from tiles of words in floating point, and marks the groups in which some draw is in doubt.
+// Computes rounded normals from tiles of words in floating point, and marks the groups in which some draw is in doubt
+// (rounded_normal.simd.hpp).
 #include "rounded_normal.simd.hpp"
 #include "tightdp/random/rounding.hpp"
 #include "tightdp/random/tile.hpp"

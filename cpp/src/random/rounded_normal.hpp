@@ -1,8 +1,8 @@
 // Adds rounded normals to integers. Draws are numbered by an index (tightdp/random/tile.hpp).
 //
-// Draw i of a stream is floor(sigma Z_i + 1/2). Here Z_i is a standard normal on the real numbers, which is a function
-// of (key, stream, i) alone. The integers do not depend on the number of threads, the instruction set, or the split of
-// a range over calls. docs/theory/noise.md, section 5.
+// Draw i of a stream is floor(sigma Z_i + 1/2). Here Z_i is a real number, and not a double, with the standard normal
+// distribution. It is a function of (key, stream, i) alone. The integers do not depend on the number of threads, the
+// instruction set, or the split of a range over calls (docs/theory/noise.md, section 5).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace tightdp {
 // The standard deviations of the normals. All are in [0, 2^39].
 struct Deviations {
     const double* sigma;
-    bool each;  // true if `sigma` has one number for each normal, false if it has one number for all
+    bool each;  // true if `sigma` has one number for each normal, false if `sigma` has one number for all normals
 
     double operator[](std::size_t i) const noexcept { return sigma[each ? i : 0]; }
     Deviations from(std::size_t i) const noexcept { return {sigma + (each ? i : 0), each}; }
@@ -26,7 +26,7 @@ struct Deviations {
 void add_rounded_normals_range(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                                std::int64_t* values) noexcept;
 
-// Does the same on several threads, if there are enough draws.
+// Adds the same draws to `values`, on several threads if there are enough draws.
 void add_rounded_normals(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                          std::int64_t* values);
 

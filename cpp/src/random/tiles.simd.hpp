@@ -13,8 +13,8 @@ namespace tightdp {
 TIGHTDP_DECLARE_SIMD(void, random_tiles,
                      (const random::RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out))
 
-// Does the same for a stream of AES-256. `unit` says which AES instructions are used, if any. The processor must have
-// them.
+// Computes the words of `count` tiles of a stream of AES-256. `unit` says which AES instructions are used, if any. The
+// processor must have these instructions.
 TIGHTDP_DECLARE_SIMD(void, aes256_tiles,
                      (const random::RandomStream& stream, AesUnit unit, std::uint64_t first, std::int64_t count,
                       std::uint32_t* out))

@@ -32,7 +32,8 @@ void chacha_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
     for (int lane = 0; lane < kLanes; lane += kWidth) {
         Words state[kChaChaWords];
         chacha20_setup(state, s.key, s.stream);
-        // The 16 blocks of a tile have the same high counter word, because the first number is a multiple of 16.
+        // The 16 blocks of a tile have the same high counter word, because the number of the first block is a multiple
+        // of 16.
         const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
         state[12] = lane_numbers() + static_cast<std::uint32_t>(block);
         state[13] = Words{} + static_cast<std::uint32_t>(block >> 32);
@@ -59,7 +60,7 @@ void philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
 
 #if defined(__AVX2__)
 // The types and functions for AES on registers of `bytes` bytes. The AES instructions below are written in assembler,
-// which needs no compiler flag. The caller checks with AesUnit that the processor has them.
+// which needs no compiler flag. The caller checks with AesUnit that the processor has these instructions.
 template <int bytes>
 struct AesRegister;
 template <>
@@ -84,7 +85,7 @@ struct AesRegister<32> {
 };
 #if defined(TIGHTDP_ISA_avx512)
 template <>
-struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12 gives false warnings for the others
+struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12 gives false warnings for unmasked ones
     using Word = __m512i;
     static inline __attribute__((always_inline)) Word repeat(__m128i block) {
         return _mm512_maskz_broadcast_i32x4(0xffff, block);
@@ -104,8 +105,9 @@ struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12
 };
 #endif
 
-// The constraint "x" allows the first sixteen registers alone. The assembler then encodes instructions on 128 bits as
-// every processor with AES and AVX has them: with the other registers they would need VAES and AVX-512.
+// The constraint "x" allows only the first sixteen registers. With these registers, the assembler encodes instructions
+// on 128 bits in a form that every processor with AES and AVX has. With the other registers, the instructions would
+// need VAES and AVX-512.
 template <class Word>
 inline __attribute__((always_inline)) void aes_round(Word& x, const Word& key) {
     if constexpr (sizeof(Word) == 16) {
@@ -123,9 +125,9 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
     }
 }
 
-// The numbers of a tile's 64 blocks, as words to be combined by exclusive or with the counter blocks in the registers.
-// Of each four registers, register i has the blocks 4 p + i for successive places p. The transposition in aes_tiles
-// brings the encrypted words into the order of the tile.
+// The numbers of a tile's 64 blocks, in the form in which an exclusive or combines them with the counter blocks in the
+// registers. Among four successive registers, register i has the blocks 4 p + i for successive values of p. The
+// transposition in aes_tiles brings the encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
@@ -138,13 +140,13 @@ struct BlockNumbers {
 template <int blocks>
 constexpr BlockNumbers<blocks> kNumbers;
 
-// Computes the words of `count` tiles by AES instructions. It encrypts eight registers at a time, since the result of a
-// round is available only after three or four cycles.
+// Computes the words of `count` tiles by AES instructions. The function encrypts eight registers at a time, since the
+// result of a round is available only after three or four cycles.
 template <int bytes>
 void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
     using Register = AesRegister<bytes>;
     using Word = typename Register::Word;
-    constexpr int kBlocks = bytes / 16, kTogether = 8;  // blocks of a register; registers
+    constexpr int kBlocks = bytes / 16, kTogether = 8;  // // blocks in a register, and registers at a time
     Word keys[kAesRounds + 1];
     for (int r = 0; r <= kAesRounds; ++r) {
         __m128i key;
@@ -177,7 +179,7 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
                 const Word c = Register::high32(y[0], y[1]), d = Register::high32(y[2], y[3]);
                 const Word rows[4] = {Register::low64(a, b), Register::high64(a, b), Register::low64(c, d),
                                       Register::high64(c, d)};
-                const int place = p + q * kBlocks;  // in rows of a tile: each four places hold 16 blocks
+                const int place = p + q * kBlocks;  // number of a group of 4 blocks. Four groups fill 4 rows of a tile
                 std::uint32_t* const to = out + place / 4 * 4 * kLanes + place % 4 * 4;
                 for (int w = 0; w < 4; ++w) __builtin_memcpy(to + w * kLanes, &rows[w], sizeof rows[w]);
             }
@@ -186,12 +188,12 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
 }
 #endif
 
-// The 64 blocks of a tile, with one bit of a 64-bit word for each block: word [p][i], called a plane, holds bit i of
-// byte p of all blocks.
+// The 64 blocks of a tile as 64-bit words, in which each block has one bit. The word [p][i] is called a plane, and
+// holds bit i of byte p of all blocks.
 using Planes = std::uint64_t[16][8];
 
-// Transposes a matrix of 32 x 32 bits in place. The input is the 32 planes of one word of 32 blocks; the output is that
-// word of each block.
+// Transposes a matrix of 32 x 32 bits in place. The input consists of the 32 planes for one word of 32 blocks. The
+// output is this word of each block.
 inline void transpose_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)
@@ -207,7 +209,7 @@ void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t
     const auto whole = [](std::uint32_t word, int bit) { return std::uint64_t{0} - (word >> bit & 1); };
     std::uint32_t counter[4];
     aes_counter(s.stream, 64 * tile, counter);
-    // The planes of the block numbers 0..63 within the tile: word i holds bit i of all numbers.
+    // The planes of the block numbers 0 to 63 within the tile. Word i holds bit i of all numbers.
     constexpr std::uint64_t kNumbers[6] = {0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
                                            0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000};
     for (int p = 0; p < 16; ++p)

@@ -13,17 +13,20 @@ namespace tightdp {
 namespace {
 
 #if !defined(__x86_64__)
-// Constants that the compiler does not know. Otherwise it would evaluate the tests below itself, in the usual mode.
+// Constants whose values are hidden from the compiler. Otherwise the compiler would evaluate the tests below itself, in
+// the usual rounding mode.
 volatile double one = 1, half_ulp = 0x1p-53, smallest = 0x1p-1022, subnormal = 0x1p-1074, half = 0.5;
 #endif
 
+// A line of hard_arguments.hpp. The C library returns the value `found`, and the exact value is `value` plus `rest`.
+// The error of `found` may be up to `units` units of 2^-53 |value|.
 struct Hard {
     const char* name;
     double found, value, rest, units;
 };
 
 // Returns whether the error of a function's value is larger than allowed. The difference found - value is exact if the
-// two are close (Sterbenz). If it is not exact, it is far too large in any case.
+// two are close (Sterbenz). If the difference is not exact, it is far larger than the allowed error in any case.
 bool off(const Hard& h) {
     return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
 }

@@ -9,8 +9,9 @@ namespace tightdp {
 // flushed to zero nor taken for zero. Returns null, or a description of what is wrong. The test takes some nanoseconds.
 const char* arithmetic_fault() noexcept;
 
-// Tests the functions of the C library at the arguments in hard_arguments.hpp. Returns the name of the first function
-// whose error is larger than the proofs assume, or an empty string. The test takes some microseconds.
+// Tests the functions of the C library at the arguments in hard_arguments.hpp. Returns a message about the first
+// function whose error is larger than the proofs assume. If there is no such function, the message is empty. The test
+// takes some microseconds.
 std::string library_fault();
 
 }  // namespace tightdp

@@ -15,7 +15,7 @@ struct Error : std::runtime_error {
 
 inline void check(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;
-    cudaGetLastError();  // so that the next call does not report it again
+    cudaGetLastError();  // clears the error, so that the next call does not report it again
     throw Error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 

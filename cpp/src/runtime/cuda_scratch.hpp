@@ -9,9 +9,9 @@
 
 namespace tightdp::cuda {
 
-// Returns the library's own memory pool of the current device. Freed memory stays in the pool. Otherwise each wait of
-// the host would return it to the driver, and the next call would map it again. The default pool is not used, since
-// users may have changed its settings.
+// Returns the library's own memory pool of the current device. Freed memory stays in the pool. Without the pool, each
+// wait of the host would return the memory to the driver, and the next call would map it again. The default pool is not
+// used, since users may have changed its settings.
 inline cudaMemPool_t pool_here() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;

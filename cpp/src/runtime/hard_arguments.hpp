@@ -1,5 +1,6 @@
-// Arguments of the C library's functions, their values as a double, what that leaves of the exact one, and
-// the error allowed in units of 2^-53. Written by tools/hard_arguments.py.
+// Each line has a function of the C library, its arguments, the double nearest to the exact value, the
+// exact value minus this double, and the allowed error in units of 2^-53. Written by
+// tools/hard_arguments.py.
 // clang-format off
     HARD(exp, (0x1.62e42fefa39efp-2), 0x1.6a09e667f3bccp+0, 0x1.f68d3de197eeap-54, 4)
     HARD(exp, (-0x1.62e42fefa39efp-2), 0x1.6a09e667f3bcdp-1, -0x1.7233c057e4796p-55, 4)

@@ -1,4 +1,4 @@
-// The pool of threads that PyTorch's operations run in.
+// Runs the loops of our kernels in the pool of threads in which PyTorch's operations run.
 //
 // After an operation, PyTorch's threads spin for milliseconds while they wait for the next operation. Threads of our
 // own would compete with them for the processors, whereas PyTorch's threads can run our loops at once. Therefore, if
@@ -8,8 +8,8 @@
 namespace tightdp::openmp {
 
 enum class Outcome {
-    kNone,  // there is no such pool, or it is too small; nothing was called
-    kBusy,  // the pool serves another caller, or this caller is inside one of the pool's loops; nothing was called
+    kNone,  // there is no such pool, or the pool is too small. Nothing was called
+    kBusy,  // the pool serves another caller, or this caller is inside one of the pool's loops. Nothing was called
     kDone,
 };
 

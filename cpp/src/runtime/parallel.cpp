@@ -24,13 +24,13 @@ void pause() noexcept {
 #endif
 }
 
-// Number of pauses after which a helper that waits for a job goes to sleep. They take a few hundred microseconds (10 to
-// 50 ns each). This is longer than the gap between two steps of training on small batches, and a fiftieth of the time
-// for which OpenMP spins.
+// Number of pauses after which a helper that waits for a job goes to sleep. These pauses take a few hundred
+// microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of training on small
+// batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
-// Number of pauses at a barrier, a few microseconds, after which a thread yields. After this time the other thread has
-// most likely lost its processor.
+// Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. After
+// this time, the thread that is waited for has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
@@ -45,9 +45,9 @@ int processors() noexcept {
 
 std::atomic<int> thread_limit{processors()};
 
-// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without them.
-// This is longer than a thread takes to wake: 30 to 210 microseconds on a virtual machine whose processor slept as
-// well. It is a tenth of a scheduler's time slice.
+// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without these
+// threads. A thread wakes in less time, which was 30 to 210 microseconds on a virtual machine whose processor slept as
+// well. The limit is a tenth of a scheduler's time slice.
 constexpr std::chrono::microseconds kJoin{250};
 
 class Pool {
@@ -101,7 +101,7 @@ class Pool {
     // The loop of a helper. It takes the next place in the team, waits until the team is closed, and works. A helper
     // that is too late, or finds all places taken, waits for the next job.
     void serve() {
-        std::fesetenv(FE_DFL_ENV);  // the thread that started this one may have been in another mode
+        std::fesetenv(FE_DFL_ENV);  // the thread that started this one may round in another mode
         for (unsigned seen = 0;;) {
             for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
             seen = epoch_.load();

@@ -1,5 +1,5 @@
-// Runs kernels that take microseconds on several threads. These are the threads in which PyTorch's operations run
-// (openmp.hpp), or those of a pool of our own.
+// Runs kernels that take microseconds on several threads. The threads belong to PyTorch's pool (openmp.hpp), or to a
+// pool of our own.
 //
 // The results of the kernels do not depend on the number of threads. The files of the kernels say why.
 #pragma once
@@ -18,10 +18,10 @@ int max_threads() noexcept;
 void set_max_threads(int count) noexcept;  // count >= 1
 
 // Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time. Worker 0 is the
-// calling thread. The function returns when all calls have returned. `workers` is `wanted`, or smaller if threads are
-// slow to start because their processors are taken, or 1 if the pool serves another caller. The body must not throw and
-// must not call run_parallel. Within a parallel loop of PyTorch's runtime, the calling thread works alone. The function
-// may be called after fork, since the child starts its own pool.
+// calling thread. The function returns when all calls have returned. The number `workers` is at most `wanted`. It is
+// smaller if threads are slow to start because their processors are taken, and it is 1 if the pool serves another
+// caller. The body must not throw and must not call run_parallel. Within a parallel loop of PyTorch's runtime, the
+// calling thread works alone. The function may be called after fork, since the child starts its own pool.
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context);
 
 template <class Body>
@@ -41,17 +41,17 @@ class SpinBarrier {
 };
 
 // A flag that tells the threads of a job to stop. The calling thread, worker 0, raises the flag when it is asked to
-// stop, and the others read it.
+// stop, and the other threads read the flag.
 class StopFlag {
   public:
-    // Returns whether the job has to stop. Each thread calls this once for each piece of work of `units` units
-    // (work.hpp).
+    // Returns whether the job has to stop. Each thread calls this function once for each piece of work. `units` is the
+    // work for the piece, in the units of work.hpp.
     bool raised(std::int64_t units) noexcept {
         if (raised_.load(std::memory_order_relaxed)) return true;
         if (work::asked_to_stop(units)) raised_.store(true, std::memory_order_relaxed);
         return raised_.load(std::memory_order_relaxed);
     }
-    // Throws Interrupted if the flag was raised. It is called after the job.
+    // Throws Interrupted if the flag was raised. The calling thread calls this function after the job.
     void rethrow() const {
         if (raised_.load(std::memory_order_relaxed)) throw Interrupted{};
     }
@@ -61,9 +61,9 @@ class StopFlag {
 };
 
 // Calls body(begin, end) on pieces of [0, total) of at most `grain` items. Each thread takes the next piece when it is
-// free. The caller thus works to the end, and can be asked to stop until then. `units` is the work for a piece, or more
-// (work.hpp). Throws Interrupted if the caller was asked to stop, after all pieces that were begun are done. The body
-// must not throw.
+// free. The calling thread therefore works until no piece is left, and can be asked to stop until then. `units` is an
+// upper bound on the work for a piece, in the units of work.hpp. If the caller was asked to stop, the function throws
+// Interrupted after all pieces that were begun are done. The body must not throw.
 template <class Body>
 void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, Body&& body) {
     const std::size_t pieces = total / grain + (total % grain != 0);
@@ -81,7 +81,8 @@ void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, B
     stop.rethrow();
 }
 
-// share returns the part of [0, total) that belongs to worker `worker`. Its ends are multiples of `grain`, or `total`.
+// share returns the part of [0, total) that belongs to worker `worker`. Each end of the part is a multiple of `grain`
+// or equals `total`.
 struct Range {
     std::size_t begin, end;
 };

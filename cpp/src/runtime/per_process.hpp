@@ -1,4 +1,4 @@
-// Objects of which each process has its own, also after a fork.
+// Objects that exist once in each process, also in a process that was forked.
 #pragma once
 
 #include <atomic>
@@ -7,14 +7,15 @@
 
 namespace tightdp {
 
-// Holds the one T of this process. It is made at the first use, and never destroyed, since threads may outlive main.
+// Holds the one T of this process. The object is made at the first use, and never destroyed, since threads may outlive
+// main.
 //
 // A forked child makes another T. The child has only the thread that called fork. If another thread was changing the
 // parent's T at that moment, the copy in the child would stay half changed for ever, and its locks locked. The copy is
 // leaked.
 //
-// The class uses no lock, and no static variable whose first use takes a lock. The child could find these locked as
-// well.
+// The class uses no lock, and no static variable whose first use takes a lock. The child could find such a lock locked
+// as well.
 template <class T>
 class PerProcess {
   public:
@@ -24,7 +25,7 @@ class PerProcess {
         if (found) return *found;
         T* const made = new T;
         if (current_.compare_exchange_strong(found, made)) return *made;
-        delete made;  // another thread has made its T before
+        delete made;  // another thread made the T first
         return *found;
     }
 

@@ -16,13 +16,14 @@ std::size_t second_level_cache() noexcept;
 // Fills `out` from the system's secure generator. Throws std::system_error if there is none.
 void random_bytes(void* out, std::size_t bytes);
 
-// Registers functions that later forks call: `before` before the fork, and `in_child` after it in the child. Each may
-// be null. Windows has no fork.
+// Registers functions that later forks call: `before` before the fork, and `in_child` after the fork in the child. Each
+// of the two may be null. Windows has no fork.
 int at_fork(void (*before)(), void (*in_child)()) noexcept;
 
-// Returns the processor on which the calling thread runs, or -1 on systems where helper threads may use it (keep_off).
+// Returns the processor on which the calling thread runs, which helper threads have to leave (keep_off). Returns -1 on
+// systems where helper threads may use this processor too.
 int processor_to_leave() noexcept;
-// Forbids the threads to run on this processor, if the process has another one.
+// Forbids the threads to run on the given processor, if the process has another processor.
 void keep_off(int processor, std::span<const std::thread::native_handle_type> threads) noexcept;
 
 // Requests the tile registers of AMX for this process. Returns whether the system grants them.

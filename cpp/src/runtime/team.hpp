@@ -1,4 +1,4 @@
-// Teams of lanes that compute one curve together. docs/theory/contour.md, section 7.
+// Teams of lanes that compute one curve together (docs/theory/contour.md, section 7).
 //
 // A team has lane(), size(), sync(), and the collective functions sum, largest, smallest and votes. Every lane calls a
 // collective function, and all lanes get the same bits. Therefore all lanes take the same branches. This header has the

@@ -1,4 +1,4 @@
-// A team (team.hpp) of lanes of a warp: all 32, or the smaller number that computes a short row.
+// A team (team.hpp) of lanes of a warp. The team has all 32 lanes, or fewer lanes if it computes a short row.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct LaneTeam {
     __device__ int size() const noexcept { return lanes; }
     __device__ void sync() const noexcept { __syncwarp(); }
 
-    // The collective functions are butterflies: in each round two lanes combine the same pair of numbers, so that all
-    // lanes end with the same bits. All lanes of the warp have to take part.
+    // The collective functions have the pattern of a butterfly. In each round, two lanes combine the same pair of
+    // numbers. All lanes therefore end with the same bits. All lanes of the warp have to take part.
     __device__ double sum(double x) const noexcept {
         for (int d = lanes / 2; d > 0; d /= 2) x += __shfl_xor_sync(kAll, x, d);
         return x;

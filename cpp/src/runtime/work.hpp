@@ -24,7 +24,7 @@ struct Interrupted : std::exception {
 namespace work {
 
 inline constexpr std::int64_t kUnlimited = INT64_MAX / 4;
-// Units of work between two checks whether to stop. They take some milliseconds.
+// Units of work between two checks whether to stop. This work takes some milliseconds.
 inline constexpr std::int64_t kBetweenLooks = 4'000'000;
 
 struct Counter {
@@ -44,15 +44,15 @@ inline Counter& counter() noexcept {
 // Checks whether this thread is asked to stop, and throws Interrupted if it is.
 void look(Counter& c);
 
-// Returns the sum over all threads of this process of the units that had passed at their last checks. Tests use it to
-// find how much work is done after a signal.
+// Returns how many units of work all threads of this process had done at their last checks whether to stop. Tests use
+// this sum to find how much work is done after a signal.
 std::int64_t passed_by_all() noexcept;
 
 inline std::int64_t spent() noexcept { return counter().spent; }
 
-// Charges a piece of work of `units` units. It is called before the piece begins, which takes some milliseconds at
-// most. Throws OutOfWork if the limit is exceeded; `spent` is then the limit plus one. Throws Interrupted if the thread
-// is asked to stop.
+// Charges a piece of work of `units` units. The caller calls this function before the piece begins. A piece takes some
+// milliseconds at most. Throws OutOfWork if the limit is exceeded. The member `spent` is then the limit plus one.
+// Throws Interrupted if the thread is asked to stop.
 inline void spend(std::int64_t units) {
     Counter& c = counter();
     c.passed += units;
@@ -60,12 +60,12 @@ inline void spend(std::int64_t units) {
     if (c.aside) return;
     c.spent += units;
     if (c.spent <= c.limit) return;
-    // The count is the same whether the limit was exceeded by a single piece or by all work for a stored result.
+    // The count must not depend on whether a single piece or the whole work for a stored result exceeded the limit.
     c.spent = c.limit + 1;
     throw OutOfWork{};
 }
 
-// Returns whether more was spent than the limit allows, so that spend would throw.
+// Returns whether more was spent than the limit allows. In this case, spend would throw.
 inline bool exhausted() noexcept { return counter().spent > counter().limit; }
 
 // Returns whether this thread is asked to stop, for loops that must not throw and whose work is not charged. `units` is
@@ -107,9 +107,9 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// Marks work within its scope that is not charged, but can be interrupted. This is used for tables that are computed
-// once for many questions, and for the last steps of a question whose budget is spent. Such work has to be of bounded
-// size.
+// Work within the scope of this object is not charged, but can be interrupted. Such scopes are used for tables that are
+// computed once for many questions, and for the last steps of a question whose budget is spent. Such work has to be of
+// bounded size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };

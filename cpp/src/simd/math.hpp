@@ -1,8 +1,8 @@
 // Vector functions exp, expm1, log and e^{ix} - 1 without branches.
 //
-// Each comment states the largest relative error that was found in a comparison with values of 50 digits
-// (tests/accounting/numerics/test_simd_math.py). The error analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53,
-// which is half as much again as the largest of these errors. exp and expm1 of NaN are NaN.
+// The comment of each function states the largest relative error that was found in a comparison with values of 50
+// digits (tests/accounting/numerics/test_simd_math.py). The error analyses of docs/theory/ assume kMathUlp = 4 units of
+// 2^-53, which is larger than all of these errors. exp and expm1 of NaN are NaN.
 #pragma once
 
 #include "vec.hpp"
@@ -43,7 +43,7 @@ TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
     return {exp2_from_rounded(shifted), r + r * r * taylor_of_exp(r)};
 }
 
-// Limits x to [-708, 709]. NaN stays NaN, since both comparisons are false.
+// Limits x to [-708, 709]. A NaN stays NaN, since each comparison with NaN is false.
 TIGHTDP_VINLINE Vec clamp_exp(Vec x) { return min(splat(709.0), max(splat(-708.0), x)); }
 
 // Returns e^x. The relative error is at most 1.4 * 2^-53 for x in [-708, 709]. The result is 0 for x < -708, and e^709
@@ -74,7 +74,7 @@ TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
     // The Taylor series of atanh up to s^21. Since |s| <= .1716, the remainder is below 2^-58.
     const Vec p = z * horner(z, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0,
                              2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
-    // ln m = f - f^2/2 + s (f^2/2 + p). The largest terms are exact, or multiplied by the small s.
+    // ln m = f - f^2/2 + s (f^2/2 + p). The largest terms are either exact or multiplied by the small s.
     const Vec half = 0.5 * f * f;
     const Vec tail = s * (half + p) + (e * kLn2Lo + quotient);
     return e * kLn2Hi + (f - (half - tail));
@@ -88,8 +88,9 @@ TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
 // Returns ln(1 + x) for x > -1. The relative error is at most 1.4 * 2^-53.
 TIGHTDP_VINLINE Vec log1p(Vec x) {
     const Vec y = 1.0 + x;
-    const Vec big = y - x;  // equals 1, except for the rounding of y
-    // The rounding error of y, which is computed by exact differences whichever of 1 and x is larger (Dekker).
+    const Vec big = y - x;  // equals 1, apart from the rounding error of y
+    // The rounding error of y is computed by exact differences. The formula depends on whether 1 or x is larger
+    // (Dekker).
     const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
     return log_corrected(y, correction);
 }
@@ -100,8 +101,8 @@ struct Cis {
 };
 
 // Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
-// 2^-53 for larger |x|. For these, x is first reduced by multiples of pi/2 in three parts, with an error below 2^-53
-// |x| 2^-30.
+// 2^-53 for larger |x|. A larger |x| is first reduced by a multiple of pi/2. The constant pi/2 is split into three
+// parts, and the reduction has an error below 2^-53 |x| 2^-30.
 TIGHTDP_VINLINE Cis cism1(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;

@@ -1,4 +1,4 @@
-// Transposes a square block that is held in registers.
+// Transposes a square block of kLanes x kLanes doubles that is held in registers.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Exchanges the off-diagonal S x S blocks of two rows that are S apart.
+// Takes rows i and i + S. In each 2 S consecutive columns, exchanges the second S numbers of row i with the first S
+// numbers of row i + S. For all such rows i, this exchanges the off-diagonal S x S blocks.
 template <int S, int... L>
 TIGHTDP_VINLINE void exchange(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
     const Vec low = __builtin_shufflevector(a, b, ((L & S) == 0 ? L : kLanes + L - S)...);

@@ -12,7 +12,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Number of lanes in a register. Wider vectors would be split in memory, at three times the cost.
+// Number of lanes in a register. The compiler would split a wider vector and keep it in memory, which takes three times
+// as long.
 #if defined(TIGHTDP_ISA_avx512)
 inline constexpr int kLanes = 8;
 #elif defined(TIGHTDP_ISA_avx2)

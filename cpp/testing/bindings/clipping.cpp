@@ -1,4 +1,4 @@
-// tightdp._testing: the clipping kernels of a device, which run on the host.
+// tightdp._testing: runs the clipping kernels of a device on the host.
 #include "../../bindings/clip_request.hpp"
 #include "../clip_emulation.hpp"
 #include "../kernel_emulation.hpp"

@@ -1,4 +1,4 @@
-// tightdp._testing: the contour engine of a device, which runs on the host, and parts of the contour engine.
+// tightdp._testing: runs the contour engine of a device on the host, and parts of the contour engine.
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
 #include "contour/batch/setting.hpp"
@@ -47,7 +47,7 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(box.real, box.imaginary);
         },
         "middle"_a, "half"_a, "rho"_a, "left"_a, "right"_a, "sigma"_a);
-    // Returns (tau, D, the largest |ln G|) of contour/noise_levels/near_level.hpp.
+    // Returns (tau, D, the largest |ln G|), which contour/noise_levels/near_level.hpp defines.
     m.def(
         "contour_near_level",
         [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
@@ -55,9 +55,9 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
-    // Returns (nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows (re, im, rule, rounding) of
-    // ln(M(c + i m step)/M(c)) for m = 1..count). Each logarithm is the sum over all levels. Returns None if the levels
-    // are not interpolated.
+    // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). The row (re, im, rule,
+    // rounding) with the number m is for ln(M(c + i m step)/M(c)), m = 1..count. Each logarithm is the sum over all
+    // levels, and `rule` and `rounding` are bounds on its errors. Returns None if the levels are not interpolated.
     m.def(
         "contour_levels",
         [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,
@@ -83,8 +83,8 @@ void bind_contour(py::module_& m) {
                                   made->bounded(other), rows);
         },
         "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
-    // Returns (lower, upper, status, nodes, abscissae) of each setting for both directions, computed by the lanes of a
-    // warp or by a single lane.
+    // Returns (lower, upper, status, nodes, abscissae) of each setting for both directions. The lanes of a warp compute
+    // the results if `warp` is true, and a single lane otherwise.
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, bool warp) {

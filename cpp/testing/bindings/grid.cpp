@@ -1,4 +1,4 @@
-// tightdp._testing: the weights of one privacy-loss distribution on a grid, and on a coarser one.
+// tightdp._testing: the weights of one privacy-loss distribution on a grid, and on a coarser grid.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/grid_handle.hpp"
 #include "grid/lattice.hpp"

@@ -1,5 +1,5 @@
-// The module of functions that only tests call. It is built with TIGHTDP_BUILD_TESTS in CMake, and wheels do not have
-// it.
+// The module of functions that only tests call. The module is built with TIGHTDP_BUILD_TESTS in CMake, and wheels do
+// not contain it.
 #include "../../bindings/bind.hpp"
 
 void bind_clipping(py::module_& m);

@@ -1,4 +1,4 @@
-// tightdp._testing: random values computed from given words, and functions in which rare branches become common.
+// tightdp._testing: computes random values from given words, and with settings for which rare branches become common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
 #include "random/tiles.simd.hpp"
@@ -25,8 +25,9 @@ py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>&
 }
 
 // Computes the first draws of a stream by the code for a thread of a device. The code first uses `first_bits` digits of
-// the uniform numbers. With fewer than 64, the digits after them come from further words, so that only 64 gives the
-// draws of rounded_normal.hpp. Returns the number of draws in doubt, whose first digits did not decide how they round.
+// the uniform numbers. If `first_bits` is below 64, the next digits come from further words. The draws are therefore
+// equal to those of rounded_normal.hpp only if `first_bits` is 64. Returns the number of draws in doubt, whose first
+// digits did not decide how they round.
 template <int first_bits>
 py::ssize_t draw(const SealedStream& stream, double sigma, Integers& out) {
     py::ssize_t doubts = 0;
@@ -62,8 +63,8 @@ std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& 
     return {rounded.cosine, rounded.sine};
 }
 
-// Returns the integer of a draw whose uniform numbers x and y start with these words of 64 digits. Returns nothing if
-// the digits do not decide the integer.
+// Returns the integer of a draw whose uniform numbers x and y start with these words of 64 binary digits. Returns
+// nothing if the digits do not decide the integer.
 std::optional<std::int64_t> settled_by(double sigma, bool sine, const std::vector<std::uint64_t>& x,
                                        const std::vector<std::uint64_t>& y) {
     if (x.empty() || x.size() != y.size() || x.size() > 1000 || !(sigma >= 0 && sigma <= 0x1p39))

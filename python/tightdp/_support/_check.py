@@ -17,7 +17,7 @@ MAX_COUNT = 2**53
 """Largest count. Every integer up to this number is a double, so no engine rounds a count."""
 
 
-def real(name: str, value: Any, accepted: str = "a real number") -> float:
+def check_real_argument(name: str, value: Any, accepted: str = "a real number") -> float:
     """Returns ``value`` as a finite float. Raises TypeError or ValueError for booleans, strings, infinities and NaN."""
     if type(value) is not float:
         refused = isinstance(value, (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating))
@@ -36,17 +36,17 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
     x: float = value
     if not math.isfinite(x):
         raise ValueError(f"{name} must be {accepted} and finite, got {value!r}")
-    return x + 0.0  # -0.0 becomes 0.0: equal values have one repr
+    return x + 0.0  # -0.0 becomes 0.0, so that equal values have one repr
 
 
-def one_number(name: str, value: Any, advice: str) -> Any:
+def check_single_argument(name: str, value: Any, advice: str) -> Any:
     """Returns ``value``. Raises TypeError, with ``advice`` in its message, if ``value`` is an array or a list."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
-        raise TypeError(f"{name} must be one number, got {describe_value(value)}: {advice}")
+        raise TypeError(f"{name} must be one number, got {describe_argument(value)}: {advice}")
     return value
 
 
-def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
+def check_array_argument(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
     """Returns ``values`` of any shape as doubles, which may be infinite or NaN. Raises TypeError for other types."""
     try:
         array = np.asarray(values)
@@ -59,23 +59,25 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
         raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
     except (TypeError, ValueError, RuntimeError):  # PyTorch raises RuntimeError
         pass
-    raise TypeError(f"{name} must be {accepted}, got {describe_value(values)}")
+    raise TypeError(f"{name} must be {accepted}, got {describe_argument(values)}")
 
 
-def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
+def check_bounded_array_argument(
+    name: str, values: Any, least: float = -LARGEST, most: float = LARGEST
+) -> npt.NDArray[np.float64]:
     """Returns ``values`` of any shape as finite doubles within [least, most]."""
     accepted = f"real numbers in [{least:.17g}, {most:.17g}]"
-    array = reals(name, values, accepted)
+    array = check_array_argument(name, values, accepted)
     if not np.all(np.isfinite(array) & (array >= least) & (array <= most)):
         raise ValueError(f"{name} must be finite {accepted}")
     return array
 
 
-def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
+def check_count_array_argument(name: str, values: Any) -> npt.NDArray[np.float64]:
     """Returns ``values`` of any shape as doubles. Raises ValueError unless all are whole numbers in [1, 2^53]."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
-    array = reals(name, values, accepted)
-    # NumPy rounds large integers in a list that holds floats too, so the values are compared with what was given.
+    array = check_array_argument(name, values, accepted)
+    # NumPy rounds large integers in a list that also holds floats. So the doubles are compared with the given values.
     given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
@@ -83,39 +85,43 @@ def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
     return array
 
 
-def interval(text: str) -> Callable[[str, Any], float]:
+def build_argument_check(text: str) -> Callable[[str, Any], float]:
     """Returns a function that checks that a value is a finite float in the interval that ``text`` states, such as
     "(0, 1]"."""
     low, high = map(float, text[1:-1].split(","))
     ends = [low] * (text[0] == "[") + [high] * (text[-1] == "]")
     accepted = f"a number in {text}"
 
-    def check(name: str, value: Any) -> float:
-        x = real(name, value, accepted)
+    def check_argument_in_interval(name: str, value: Any) -> float:
+        x = check_real_argument(name, value, accepted)
         if not (low < x < high or x in ends):
             raise ValueError(f"{name} must be {accepted}, got {value!r}")
         return x
 
-    return check
+    return check_argument_in_interval
 
 
-positive, nonnegative = interval("(0, inf)"), interval("[0, inf)")
-probability, open_unit, closed_unit = interval("(0, 1]"), interval("(0, 1)"), interval("[0, 1]")
-below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
+positive, nonnegative = build_argument_check("(0, inf)"), build_argument_check("[0, inf)")
+probability, open_unit, closed_unit = (
+    build_argument_check("(0, 1]"),
+    build_argument_check("(0, 1)"),
+    build_argument_check("[0, 1]"),
+)
+below_one, at_least_one = build_argument_check("[0, 1)"), build_argument_check("[1, inf)")
 
 
-def refuse_ambiguous_bounds(name: str, given: Any, columns: int) -> None:
-    """Raises ValueError if the bounds of two columns are ambiguous.
+def check_unambiguous_bounds_argument(name: str, given: Any, columns: int) -> None:
+    """Raises ValueError if it is not clear which of the numbers in ``given`` are lower bounds.
 
-    Two pairs of numbers could be (low, high) of each column, or the lows and then the highs of both columns. Arrays
-    and a tuple of lists are taken as lows and highs.
+    For two columns, two pairs of numbers could be (low, high) of each column, or both lows and then both highs. An
+    array or a tuple of lists is taken as lows and highs, and is accepted.
     """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):
         return
     if not all(isinstance(each, (list, tuple)) and len(each) == 2 for each in given):
         return
-    ends = reals(name, given)
+    ends = check_array_argument(name, given)
     if (np.diff(ends, axis=0) > 0).all() and (np.diff(ends, axis=1) > 0).all():
         raise ValueError(
             f"{name} must be (low, high), each one number for each column, and these could be two pairs as well: write "
@@ -123,7 +129,7 @@ def refuse_ambiguous_bounds(name: str, given: Any, columns: int) -> None:
         )
 
 
-def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
+def check_count_argument(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     """Returns ``value`` as an integer in [least, most]."""
     if type(value) is int and least <= value <= most:
         return value
@@ -143,7 +149,7 @@ def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     return n
 
 
-def choice(name: str, value: Any, accepted: Collection[str]) -> str:
+def check_choice_argument(name: str, value: Any, accepted: Collection[str]) -> str:
     """Returns ``value``, which must be one of the ``accepted`` strings."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
@@ -152,7 +158,7 @@ def choice(name: str, value: Any, accepted: Collection[str]) -> str:
     return value
 
 
-def replace_checked_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+def check_dataclass_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
     """Replaces each named field of a frozen dataclass by the value that ``check`` returns for it.
 
     A field whose default is None may be None.
@@ -167,8 +173,9 @@ _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.maxlong = 3, 97, 97, 97
 
 
-def describe_value(value: Any) -> str:
-    """Returns at most a hundred characters of a value's repr, for an error message. This is fast even for a large
-    value."""
+def describe_argument(value: Any) -> str:
+    """Returns at most a hundred characters of a value's repr, for an error message.
+
+    A large list or text is cut before its repr is formed."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

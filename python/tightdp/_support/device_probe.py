@@ -13,7 +13,7 @@ _MODULE = "tightdp._cuda"
 
 
 @cache
-def _load_cuda_module() -> ModuleType | ImportError | None:
+def _load_module_of_device_probe() -> ModuleType | ImportError | None:
     """Returns the compiled module. Returns the error if loading fails, and None if the module was not built."""
     if importlib.util.find_spec(_MODULE) is None:
         return None
@@ -23,16 +23,16 @@ def _load_cuda_module() -> ModuleType | ImportError | None:
         return failure
 
 
-def _get_cuda_module() -> ModuleType | None:
+def _get_module_of_device_probe() -> ModuleType | None:
     """Returns the compiled module, or None if it was not built or fails to load."""
-    loaded = _load_cuda_module()
+    loaded = _load_module_of_device_probe()
     return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
-def _describe_cuda_devices() -> tuple[str, ...]:
+def _describe_devices_of_probe() -> tuple[str, ...]:
     """Describes the devices. The result is cached, because the driver takes a millisecond to describe a device."""
-    module = _get_cuda_module()
+    module = _get_module_of_device_probe()
     if module is None:
         return ()
     return tuple("{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count()))
@@ -45,7 +45,7 @@ def devices() -> list[str]:
     >>> isinstance(cuda.devices(), list)
     True
     """
-    return list(_describe_cuda_devices())
+    return list(_describe_devices_of_probe())
 
 
 def status() -> str:
@@ -55,7 +55,7 @@ def status() -> str:
     >>> isinstance(cuda.status(), str)
     True
     """
-    loaded = _load_cuda_module()
+    loaded = _load_module_of_device_probe()
     if loaded is None:
         return "not built (docs/cuda.md)"
     if isinstance(loaded, ImportError):
@@ -80,9 +80,9 @@ def require_module(device: int = 0) -> Any:
     >>> cuda.require_module(0)  # doctest: +SKIP
     <module 'tightdp._cuda' ...>
     """
-    found = _describe_cuda_devices()
+    found = _describe_devices_of_probe()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")
     if not 0 <= device < len(found):
         raise RuntimeError(f"CUDA: device {device} was asked for, found {len(found)}: {status()}")
-    return _get_cuda_module()
+    return _get_module_of_device_probe()

@@ -19,8 +19,8 @@ with suppress(ImportError):  # Windows has no such module
 LOCKS_FOLDERS = fcntl is not None
 """True if a folder can be locked, as on every system but Windows."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
-"""Seconds between two attempts to take a lock: the first pause, and the longest. Each pause is twice as long as the one
-before."""
+"""Seconds between two attempts to take a lock: the first pause, and the longest one. Each pause is twice as long as the
+previous one, up to the longest."""
 
 
 class FileLock:
@@ -30,7 +30,7 @@ class FileLock:
     such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
     A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, so the lock
-    is free when the parent ends. On Windows the first byte of the file is locked, and the lock belongs to a handle.
+    is free when the parent ends. On Windows the lock is one of the file's first byte, and belongs to an open handle.
 
     Raises BlockingIOError if another process, or another ``FileLock`` of this process, holds the lock for longer than
     ``seconds``. Raises another OSError if the file cannot be opened, or if its file system has no locks.
@@ -89,7 +89,7 @@ def _try_to_lock_file(file: int) -> bool:
 
 
 _held: WeakSet[FileLock] = WeakSet()
-"""Locks of this process. A forked child closes its copies of them."""
+"""The locks of this process. A forked child closes its copies of these locks."""
 
 
 def _leave_file_locks_to_parent() -> None:

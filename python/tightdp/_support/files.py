@@ -1,7 +1,7 @@
 """Opens files for reading. Only regular files of a bounded size are accepted, because a pipe or a device may never end.
 
-Every path that the package reads is opened by ``open_file``, or is checked by ``check_file`` before a library opens
-the file by its path.
+Every path that the package reads is opened by ``open_regular_file``, or is checked by ``check_regular_file`` before a
+library opens the file by its path.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def check_file(path: str | Path, most: int | None = None) -> None:
+def check_regular_file(path: str | Path, most: int | None = None) -> None:
     """Raises ValueError unless the path is a regular file of at most ``most`` bytes, and OSError if it is missing."""
     try:
         found = os.stat(path)
     except ValueError:  # the path has a zero byte, or a character that no file system can hold
-        raise ValueError(f"{_check.describe_value(str(path))}: must be the path of a file") from None
+        raise ValueError(f"{_check.describe_argument(str(path))}: must be the path of a file") from None
     _check_file_status(path, found, most)
 
 
-def open_file(path: Path, most: int | None = None) -> BinaryIO:
-    """Returns the file at ``path``, opened for reading. Raises the errors of ``check_file``.
+def open_regular_file(path: Path, most: int | None = None) -> BinaryIO:
+    """Returns the file at ``path``, opened for reading. Raises the errors of ``check_regular_file``.
 
     The file is checked before it is opened, because opening a device may already have an effect. The opened file is
     checked again, because another file may have replaced it. Opening does not wait for the other end of a pipe.
     """
-    check_file(path, most)
+    check_regular_file(path, most)
     file = open(path, "rb", opener=_open_file_without_waiting)  # noqa: SIM115
     try:
         _check_file_status(path, os.fstat(file.fileno()), most)
@@ -42,15 +42,17 @@ def open_file(path: Path, most: int | None = None) -> BinaryIO:
     return file
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """Returns the contents of a file of at most ``most`` bytes. Raises the errors of ``check_file``."""
-    with open_file(path, most) as file:
+def read_file_bytes(path: Path, most: int) -> bytes:
+    """Returns the contents of a file of at most ``most`` bytes. Raises the errors of ``check_regular_file``."""
+    with open_regular_file(path, most) as file:
         return file.read(most)
 
 
-def read_text(path: Path, most: int) -> str:
-    """Returns the text of a UTF-8 file, with line ends converted to newlines. Raises the errors of ``check_file``."""
-    return TextIOWrapper(BytesIO(read_bytes(path, most)), encoding="utf-8").read()
+def read_file_text(path: Path, most: int) -> str:
+    """Returns the text of a UTF-8 file, with line ends converted to newlines.
+
+    Raises the errors of ``check_regular_file``."""
+    return TextIOWrapper(BytesIO(read_file_bytes(path, most)), encoding="utf-8").read()
 
 
 def _check_file_status(path: str | Path, found: os.stat_result, most: int | None) -> None:

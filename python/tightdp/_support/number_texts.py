@@ -13,8 +13,8 @@ letter."""
 _PRECISION = 6
 """Number of digits that ``format`` prints if the specification gives no precision."""
 _DIGITS = 18
-"""Number of significant digits that read back as the same double, whether they were rounded up or down. One unit of the
-last digit is less than half the distance between two doubles."""
+"""Number of significant digits with which a double, rounded up or down, reads back as the same double. One unit of the
+last of these digits is less than half the distance between two doubles."""
 _BEFORE_POINT = 400
 """Bound on the number of digits before the point, for any double and for a hundred times any double."""
 
@@ -49,7 +49,7 @@ def round_number_up(x: float, digits: int) -> float:
 
 
 def format_rounded_number(x: float, spec: str, rounding: str) -> str:
-    """Returns ``format(x, spec)``, rounded as the module ``decimal`` does by ``rounding``.
+    """Returns ``format(x, spec)``, rounded in the direction ``rounding`` of the module ``decimal``.
 
     ROUND_HALF_EVEN gives the same text as ``format``.
     """
@@ -103,8 +103,8 @@ def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) 
 def _place_decimal_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
     """Returns the digits before the point and after it, and the exponent, for the formats e, g, n and no letter.
 
-    ``keep`` keeps zeros at the end. Without a letter at least one digit follows the point. With an empty specification
-    an exponent is used from 10^16 on.
+    ``keep`` keeps zeros at the end. If the format has no letter, at least one digit follows the point. With an empty
+    specification an exponent is used from 10^16 on.
     """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()

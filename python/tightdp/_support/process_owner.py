@@ -6,7 +6,7 @@ import os
 
 
 class ProcessOwner:
-    """The process that made an object. A forked child has a copy of the object and is another process.
+    """The process that made an object. A forked child, which has a copy of the object, is another process.
 
     >>> ProcessOwner().is_here
     True

@@ -1,8 +1,8 @@
 """Reads objects from JSON text of a bounded size. Only constructors of known classes build the objects.
 
 A file may come from anybody, so its text is not trusted. Text that is too long or has too many values is refused before
-it is parsed. Each value must have the type that a parameter of a constructor is annotated with. Every error in the text
-is a ValueError that says where the error is.
+it is parsed. Each value must have the type with which a parameter of a constructor is annotated. Every error in the
+text is a ValueError that says where the error is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
-from .files import read_text
+from .files import read_file_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**25
 """Largest size of a file, in bytes: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Largest number of commas and opening brackets in a text. This number bounds the number of values in the text, each of
-which takes some 100 bytes of memory."""
+"""Largest number of commas and opening brackets in a text. The text has at most about as many values, and each value
+takes some 100 bytes of memory."""
 MOST_DIGITS = 400
 """Largest number of digits of an integer. The integer part of a double has at most 309 digits."""
 _NUMBERS = (int, float)
@@ -45,7 +45,7 @@ def read_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     OSError if the file cannot be read.
     """
     try:
-        text = read_text(path, MOST_BYTES)
+        text = read_file_text(path, MOST_BYTES)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not JSON: {error}") from None
     try:
@@ -102,7 +102,7 @@ def check_json_format(plain: Any, entry: str, number: int, writer: str) -> None:
     """Raises ValueError unless ``plain`` is an object with the format number ``number`` at ``entry``."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
-        has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_value(found)}"
+        has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_argument(found)}"
         raise ValueError(f"text must be what {writer} of format {number} wrote, and {has}")
 
 
@@ -132,7 +132,8 @@ def read_json_arguments(
 
 
 def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
-    """Returns ``cls(**arguments)``. Raises ValueError, which says where in the file, if the constructor fails."""
+    """Returns ``cls(**arguments)``. If the constructor fails, raises ValueError with ``name``, the place in the
+    file."""
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
@@ -143,18 +144,18 @@ def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any],
 def check_json_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
     """Raises ValueError unless ``plain`` is an object with exactly the ``expected`` entries."""
     if not isinstance(plain, dict):
-        raise ValueError(f"{_shorten_json_place(name)} must be an object, got {_check.describe_value(plain)}")
+        raise ValueError(f"{_shorten_json_place(name)} must be an object, got {_check.describe_argument(plain)}")
     wanted = set(expected)
     for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
-            listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names, key=str)[:10])
+            listed = ", ".join(_check.describe_argument(each)[1:-1] for each in sorted(names, key=str)[:10])
             raise ValueError(
                 f"{_shorten_json_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
             )
 
 
 def check_same_json(plain: Any, written: Any, name: str = "") -> None:
-    """Raises ValueError, which names the place, if a value of ``plain`` differs from the value there in ``written``."""
+    """Raises ValueError if ``plain`` differs from ``written`` in a value. The message names the place of this value."""
     if isinstance(written, dict):
         check_json_entries(name or "text", plain, written)
         for entry in written:
@@ -164,7 +165,7 @@ def check_same_json(plain: Any, written: Any, name: str = "") -> None:
             check_same_json(one, other, f"{name}[{k}]")
     elif plain != written or isinstance(plain, bool) != isinstance(written, bool):
         raise ValueError(
-            f"{_shorten_json_place(name)} must be what the other entries say, and is {_check.describe_value(plain)}"
+            f"{_shorten_json_place(name)} must be what the other entries say, and is {_check.describe_argument(plain)}"
         )
 
 
@@ -180,7 +181,7 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
             raise _build_json_error(name, " or ".join(dict.fromkeys(map(_describe_json_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
             return read_json_value(fitting[0], plain, name, build)
-        return build(hint, plain, name)  # ``build`` decides which of several classes it is
+        return build(hint, plain, name)  # several classes fit, and ``build`` chooses one
     if not _is_json_of_type(hint, plain):
         raise _build_json_error(name, _describe_json_type(hint), plain)
     if kind is float:
@@ -198,7 +199,9 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
 
 
 def read_nothing_else_in_json(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object of the class ``hint``. Objects within it are of the classes that annotations name."""
+    """Returns an object of the class ``hint``, whose constructor's annotations name the classes of all objects in it.
+
+    This is the ``build`` of callers that pass none."""
     return read_json_object(hint, plain, name)
 
 
@@ -226,7 +229,7 @@ def _read_json_number(plain: int | float, name: str) -> float:
 
 
 def _is_json_of_type(hint: Any, plain: Any) -> bool:
-    """Returns whether ``plain`` has the JSON type that values of the type ``hint`` are written as."""
+    """Returns whether ``plain`` has the type of JSON in which values of the type ``hint`` are written."""
     kind = get_origin(hint) or hint
     if kind is Literal:
         return any(type(plain) is type(value) and plain == value for value in get_args(hint))
@@ -239,7 +242,7 @@ def _describe_json_type(hint: Any) -> str:
 
 
 def _build_json_error(name: str, accepted: str, plain: Any) -> ValueError:
-    return ValueError(f"{_shorten_json_place(name)} must be {accepted}, got {_check.describe_value(plain)}")
+    return ValueError(f"{_shorten_json_place(name)} must be {accepted}, got {_check.describe_argument(plain)}")
 
 
 def _shorten_json_place(name: str) -> str:

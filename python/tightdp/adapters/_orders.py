@@ -14,7 +14,8 @@ from ..composition import Composition
 from ..options import Neighbors
 
 FEW = 64
-"""Largest number of distinct mechanisms for which Renyi divergences are computed. For more, this would take seconds."""
+"""Largest number of distinct mechanisms for which Renyi divergences are computed. For more mechanisms, the computation
+would take seconds."""
 
 
 def choose_order_for_adapters(
@@ -22,8 +23,8 @@ def choose_order_for_adapters(
 ) -> float:
     """Returns the best of the ascending ``orders`` or, for many distinct mechanisms, an order near the best one.
 
-    For many mechanisms the order a is chosen whose a - 1 is nearest to the slope of -ln delta in epsilon. The reason is
-    that the bound on delta by order a is proportional to e^(-(a - 1) epsilon).
+    For many mechanisms, a - 1 of the chosen order a is nearest to the slope of -ln delta as a function of epsilon. The
+    reason is that the bound on delta by order a is proportional to e^(-(a - 1) epsilon).
     """
     if len(run.parts) > FEW and 0 < epsilon < math.inf:
         ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]

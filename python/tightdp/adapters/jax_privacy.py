@@ -20,11 +20,12 @@ from .dp_accounting import TightDPAccountant
 __all__ = ["TightDPAccountantConfig", "accountant"]
 
 _Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
-"""jax_privacy's configuration of an accountant. None in later versions, which have no training accountants either."""
+"""jax_privacy's configuration of an accountant. It is None for versions after 2.0, which have no training accountants
+either."""
 
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
-    """Returns a new accountant. jax_privacy's calibrators pass the relation; the default is the one of jax_privacy.
+    """Returns a new accountant. jax_privacy's calibrators pass the relation. The default relation is jax_privacy's.
 
     ``neighboring_relation`` is a ``dp_accounting.NeighboringRelation``. Methods of the accountant raise the errors.
 
@@ -50,10 +51,10 @@ if _Config is None:
 else:
 
     class TightDPAccountantConfig(_Config):
-        """A replacement of ``PldAccountantConfig``. Its ``value_discretization_interval`` does not change epsilon.
+        """A replacement of ``PldAccountantConfig``, in which ``value_discretization_interval`` does not change epsilon.
 
-        It exists if jax_privacy is installed. ``create_accountant`` raises ValueError for an interval that is not
-        positive.
+        The class exists if jax_privacy 2.0 is installed. ``create_accountant`` raises ValueError for an interval that
+        is not positive.
 
         >>> from tightdp.adapters import jax_privacy
         >>> jax_privacy.TightDPAccountantConfig().create_accountant()  # doctest: +SKIP

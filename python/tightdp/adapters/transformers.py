@@ -39,12 +39,12 @@ class PrivateTrainer(Trainer):
 
     Guarantee: the model that ``train`` leaves is (epsilon, delta)-DP with respect to ``train_dataset``, as
     ``run.statement_`` says. If ``privacy`` has a ``release_loss``, the training loss is charged for and logged.
-    Otherwise it is not released, and is NaN in ``TrainOutput``. The guarantee does not cover the metrics that
-    ``evaluate`` computes on ``eval_dataset``.
+    Otherwise the training loss is not released, and is NaN in ``TrainOutput``. The guarantee does not cover the metrics
+    that ``evaluate`` computes on ``eval_dataset``.
 
     Raises ValueError or TypeError, which names the argument, before any record is read.
 
-    docs/howto/transformers.md has an example that runs; in short:
+    A short example follows. docs/howto/transformers.md has an example that runs.
 
     >>> from tightdp.adapters.transformers import PrivateTrainer
     >>> trainer = PrivateTrainer(model, args, train_dataset=data,
@@ -70,7 +70,7 @@ class PrivateTrainer(Trainer):
     def train(
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
     ) -> TrainOutput:
-        """Takes all private steps. It can be called once. Leave out ``resume_from_checkpoint`` and ``trial``.
+        """Takes all private steps. This method can be called once. Leave out ``resume_from_checkpoint`` and ``trial``.
 
         ``ignore_keys_for_eval`` is as for ``transformers.Trainer``. Returns a ``TrainOutput`` whose metrics are epsilon
         and delta.
@@ -100,7 +100,7 @@ class PrivateTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Saves the model, and beside it the statement of the run that trained it.
 
-        ``output_dir`` is the folder; None stands for the folder that the training arguments name.
+        ``output_dir`` is the folder. None stands for the folder that the training arguments name.
         """
         super().save_model(output_dir, _internal_call)
         if self.run is not None and self.args.should_save:
@@ -122,7 +122,7 @@ class PrivateTrainer(Trainer):
                 raise ValueError(f"{name} must be {accepted}")
 
     def _make_run(self) -> PrivateRun:
-        """Returns a new private run that starts from the model's current state. Its first step spends the charge."""
+        """Returns a new private run, which starts from the model's current state. The first step spends the charge."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
         expected = size * arguments.gradient_accumulation_steps * arguments.world_size
@@ -155,7 +155,7 @@ class PrivateTrainer(Trainer):
         self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
 
     def _take_epoch(self, run: PrivateRun, ignored: list[str] | None) -> None:
-        """Takes the steps of one epoch, and calls the callbacks around each."""
+        """Takes the steps of one epoch, and calls the callbacks around the epoch and around each step."""
         self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
         for batch in run.loader:
             self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)

@@ -1,1 +1,2 @@
-"""Training algorithms. Each is a frozen dataclass of settings that makes a plan from public facts and a target."""
+"""Training algorithms. An algorithm is a frozen dataclass of settings, and makes a plan from public facts and a
+target."""

@@ -5,9 +5,10 @@ Departures from the paper, each with its reason in docs/theory/adaclip.md:
 
 - Noise is added once, to the sum, so an empty batch has noise too. The divisor is public.
 - The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
-  the variance estimate. The rest is the variance of a batch mean. A factor turns it into the variance of one record's
-  gradient.
-- Variance estimates are averaged, and the average is confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
+  the variance estimate. The rest is the variance of a batch mean. The product of this variance and a factor is the
+  variance of one record's gradient.
+- Variance estimates are averaged, and the average is confined to [h1, h2]. Standard deviations start at
+  (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -36,22 +37,21 @@ class AdaCliP:
     holds each record independently with probability q = batch_size / (public number of records). The estimate of the
     mean gradient is ``a + released / batch_size``. The centre a is a running mean of past estimates. The scale of
     coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i is a running estimate of the standard deviation of one
-    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this one gives the
+    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this scale gives the
     least noise.
 
     Parameters
     ----------
-    batch_size : expected batch size B. It is at most N - 1 for a public number N of records, and larger values are
-        replaced by N - 1, because the mean of all records says nothing about their variance. If the run would take over
-        2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public
-        number of records.
+    batch_size : expected batch size B. For a public number N of records, a B above N - 1 is replaced by N - 1, because
+        the mean of all records says nothing about the records' variance. If the run would take over 2,500,000 steps,
+        the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public number of records.
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
         estimated (see the page on AdaCliP), a narrow range does better than a wide one. None takes half of, or twice,
         the variance max_norm^2 gamma / parameters.
     beta1, beta2 : weights of the past in the running mean and variance.
-    gamma : mean squared norm of the scaled gradients. A smaller one clips less and adds more noise.
+    gamma : mean squared norm of the scaled gradients. A smaller gamma clips less and adds more noise.
     noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
         and delta.
     optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
@@ -88,14 +88,14 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(
             self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread"
         )
-        _check.replace_checked_fields(self, batch_size, "batch_size")
-        _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
-        _check.replace_checked_fields(self, _check.closed_unit, "average")
-        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, batch_size, "batch_size")
+        _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
+        _check.check_dataclass_fields(self, _check.closed_unit, "average")
+        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
@@ -126,7 +126,7 @@ class AdaCliP:
         return AlgorithmReleases(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Returns the plan of the steps. Each clips by moments that are estimated from the releases of earlier steps.
+        """Returns the plan of the steps. A step clips by moments that are estimated from the releases of earlier steps.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -156,8 +156,8 @@ class AdaCliP:
 def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
-    The result is at least the batch size with which ``epochs`` epochs take ``MOST_STEPS`` steps. Where it would be
-    ``records`` or more, it is records - 1, or 0.5 for a single record."""
+    The result is at least the batch size with which ``epochs`` epochs take ``MOST_STEPS`` steps. If this would be
+    ``records`` or more, the result is records - 1, or 0.5 for a single record."""
     batch_size = max(batch_size, records * compute_smallest_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 

@@ -1,16 +1,16 @@
 """DP-AGD: gradient descent whose noise and step sizes adapt to earlier releases (Lee and Kifer 2018, Algorithm 2).
 
 Each iteration releases a noisy gradient and privately chooses among ``candidates`` step sizes. If a step of size 0
-wins, the iteration spends more budget on a second release of the same gradient, and averages the two. Departures from
-the paper (docs/algorithms/dp-agd.md has the reasons):
+wins, the iteration spends more budget on a second release of the same gradient, and averages both releases. Departures
+from the paper (docs/algorithms/dp-agd.md has the reasons):
 
 - Neighbours differ by adding or removing a record. The paper asks for such neighbours too, but also fixes the number of
-  records, and then there are none.
+  records, and no two data sets of one size are such neighbours.
 - All measurements of a gradient are averaged before the average is normalised to a direction.
 - The regulariser is multiplied by a public number of records.
 - The selection adds Gumbel noise, whose rho in zCDP is a quarter of the rho of Laplace noise of the same scale.
-- The budget is asked before every release. The charge of the run is the exact composition of its caps, and not their
-  zCDP alone.
+- The budget is asked before every release. The charge of the run is the exact composition of its caps, and not only the
+  zCDP of the caps.
 """
 
 from __future__ import annotations
@@ -88,19 +88,20 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.replace_checked_fields(self, check_algorithm_step_count, "selections")
-        _check.replace_checked_fields(self, _check.count, "candidates", "every")
-        _check.replace_checked_fields(self, _check.interval("[1e-6, 1)"), "share")
-        _check.replace_checked_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.replace_checked_fields(self, _check.interval("[1e-6, inf)"), "growth")
-        _check.replace_checked_fields(self, _check.nonnegative, "stretch")
-        _check.replace_checked_fields(self, _check.below_one, "momentum")
-        _check.replace_checked_fields(self, check_centering_share, "center")
-        _check.choice("noise", self.noise, ("gumbel", "exponential"))
+        _check.check_dataclass_fields(self, exact_bound, "max_norm", "max_loss")
+        _check.check_dataclass_fields(self, check_algorithm_step_count, "selections")
+        _check.check_dataclass_fields(self, _check.check_count_argument, "candidates", "every")
+        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, 1)"), "share")
+        _check.check_dataclass_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, inf)"), "growth")
+        _check.check_dataclass_fields(self, _check.nonnegative, "stretch")
+        _check.check_dataclass_fields(self, _check.below_one, "momentum")
+        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_choice_argument("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
-        """Returns the mechanism of a selection. ``selections`` of them have the part ``share`` of the run's zCDP.
+        """Returns the mechanism of one selection. All ``selections`` together have the part ``share`` of the run's
+        zCDP.
 
         The rho of a Gaussian is 1/(2 noise_multiplier^2), the rho of Gumbel noise is eta^2/8, and the rho of
         exponential noise is epsilon^2/2."""
@@ -113,8 +114,8 @@ class DPAGD:
         return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Returns the plan of caps for gradients and selections, within which the run chooses its steps and their
-        noise.
+        """Returns the plan, which has caps for gradients and selections. Within the caps the run chooses its steps and
+        the noise.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -152,15 +153,16 @@ class _DPAGDRun:
         selection: BoundedRange | PureDP,
     ) -> None:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
-        self._w, self._calibrate_selection = w, selection
+        self._w, self._selection = w, selection
         self._price = noise_multiplier**-2
-        """1 / noise_multiplier^2 of the next gradient. This is its cost under the cap and its weight in the average."""
+        """1 / noise_multiplier^2 of the next gradient, which is the gradient's cost under the cap and its weight in the
+        average."""
         self._max_step = settings.max_step
         self._taken: list[float] = []
         self._last: Vector = np.zeros_like(w)
 
     def run(self) -> Vector:
-        """Iterates until a release is refused, and returns the parameters before it."""
+        """Iterates until a release is refused, and returns the parameters before this release."""
         try:
             while True:
                 self._take_step()
@@ -186,27 +188,27 @@ class _DPAGDRun:
             self._price += extra
 
     def _measure_gradient(self, price: float) -> Vector:
-        """Releases an unbiased sum of gradients. Its noise has variance max_norm^2 / price in each coordinate, before
-        the division by the sampling probability."""
+        """Releases an unbiased estimate of the sum of the clipped gradients. The noise has variance max_norm^2 / price
+        in each coordinate, before the division by the sampling probability."""
         query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
         return self._gate.release_gaussian(query, price**-0.5).value / self._q
 
     def _compute_penalty(self) -> Vector:
-        """Returns the gradient of the penalty, for a sum over all records."""
+        """Returns the gradient of the penalty times the public number of records, to be added to a sum of gradients."""
         return self._public.records * self._public.regularization * self._w
 
     def _choose_step(self, unit: Vector) -> float:
-        """Selects a step length along a direction privately; 0 stands for no step."""
+        """Selects a step length along a direction privately. The length 0 stands for no step."""
         steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
         query: Query = self._oracle.line_loss_query(
             self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
         )
         ends = self._w - steps[:, None] * unit
         penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
-        return float(steps[self._gate.release_least_index(query, self._calibrate_selection, offset=penalty).value])
+        return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
 
     def _note_step(self, step: float) -> None:
-        """Records a step length. After every ``every`` steps, sets the largest size of the next steps."""
+        """Stores a step length. After every ``every`` steps, sets the largest size of the next steps."""
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:
             self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

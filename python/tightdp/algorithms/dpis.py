@@ -1,13 +1,14 @@
 """DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
-2022). Departures from the paper correct its privacy analysis.
+2022).
 
-The departures, each with its reason in docs/theory/dpis.md, are:
+The privacy analysis of the paper is corrected by these departures, each with its reason in docs/theory/dpis.md:
 
-- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw. The weight is
-  never 1 / (the realised probability).
-- The sum of norms is released over all records and charged as such a release.
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
+The
+  weight is never 1 / (the realised probability).
+- The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
-- Adaptively chosen noise goes through a filter that is valid for it.
+- Adaptively chosen noise is paid from a filter, which is valid for adaptive choices.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_bu
 from ..gate.gate import Gate, find_largest_gate_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
-from ..models.dense import grid_for_outer_products
+from ..models.dense import choose_dense_gradient_grid
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
@@ -53,7 +54,7 @@ class DPIS:
     """Differentially private gradient descent with importance sampling.
 
     Let g_i be the gradient of record i, C the clipping norm and N the number of records. A step takes record i with
-    probability q |clip(g_i, C)| / C. It releases the sum of C g_i / |g_i| over the records that it took, plus
+    probability q |clip(g_i, C)| / C. The step releases the sum of C g_i / |g_i| over the taken records, plus
     N(0, (noise_multiplier C)^2 I). Weights of records multiply |clip(g_i)|. The release divided by q N is an unbiased
     estimate of the mean clipped gradient. With q = batch_size / (norm_share * N), a step takes batch_size records on
     average if the mean clipped norm is norm_share * C.
@@ -72,9 +73,10 @@ class DPIS:
         computes it from the estimator's epsilon and delta.
     norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
         this is larger, the noise with which all of these sums take half of epsilon.
-    reach : k >= 1. A record is a candidate with at most k times the probability that followed from its norm when its
-        gradient was last computed. So a step computes about k batch_size gradients. A norm that has grown by more than
-        the factor k is clipped to k times the old one.
+    reach : k >= 1. A step only computes the gradients of candidates. A record's last computed norm gives a sampling
+        probability, and the record is a candidate with about k times this probability. So a step computes about k
+        batch_size gradients. A norm that has grown by more than the factor k is clipped to k times the last computed
+        norm.
     floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
@@ -85,9 +87,9 @@ class DPIS:
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     spread : as for ``DPSGD``.
 
-    Guarantee, add/remove one record: if ``norm_share`` is a number, the privacy of Poisson-subsampled Gaussians (q,
-    noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If ``norm_share`` is None,
-    (epsilon, delta)-DP.
+    The guarantee is about adding or removing one record. If ``norm_share`` is a number, the guarantee is the privacy of
+    Poisson-subsampled Gaussians (q, noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of
+    norms. If ``norm_share`` is None, the guarantee is (epsilon, delta)-DP.
 
     The algorithm saves only computation. DPSGD with batch_size / norm_share has the same guarantee at the same noise,
     and its samples have a smaller variance (docs/theory/dpis.md, section 5).
@@ -117,16 +119,16 @@ class DPIS:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
-        _check.replace_checked_fields(self, batch_size, "batch_size")
-        _check.replace_checked_fields(self, _check.count, "epochs")
-        _check.replace_checked_fields(self, _check.at_least_one, "reach")
-        _check.replace_checked_fields(self, _check.probability, "floor")
-        _check.replace_checked_fields(self, _check.closed_unit, "reserve", "average")
-        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.check_dataclass_fields(self, batch_size, "batch_size")
+        _check.check_dataclass_fields(self, _check.check_count_argument, "epochs")
+        _check.check_dataclass_fields(self, _check.at_least_one, "reach")
+        _check.check_dataclass_fields(self, _check.probability, "floor")
+        _check.check_dataclass_fields(self, _check.closed_unit, "reserve", "average")
+        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
-            _check.replace_checked_fields(self, _check.probability, "norm_share")
+            _check.check_dataclass_fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
@@ -151,8 +153,10 @@ class DPIS:
         return min(1.0, max(self.batch_size / records, compute_smallest_batch_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
-        """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
-        order of the filter and the length of the steps follow from these steps.
+        """Returns the steps of a run: their sampling probability, noise multiplier and number.
+
+        With ``norm_share=None``, the returned steps have the largest possible cost. The order of the filter and the
+        length of the steps follow from them.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -196,8 +200,9 @@ class DPIS:
 class DPISEpochSettings:
     """The sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
-    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. Each
-    epoch has a plan, for any number of records and any released values (docs/theory/dpis.md, section 6).
+    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. For
+    any number of records and any released values, each epoch has settings that fit its budget (docs/theory/dpis.md,
+    section 6).
     """
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
@@ -218,9 +223,8 @@ class DPISEpochSettings:
         )
 
     def _find_least_norm_noise(self) -> float:
-        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account.
-
-        Returns 0 if epsilon is not given."""
+        """Returns the noise multiplier with which all released sums of norms together take half of epsilon. Returns 0
+        if epsilon is not given."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
@@ -240,9 +244,9 @@ class DPISEpochSettings:
     def make_filter(self, made: AlgorithmReleases) -> FilterBudget:
         """Returns the Renyi filter of a run with ``norm_share=None``.
 
-        Its order is the best one for ``made`` if this order leaves enough for every epoch. Otherwise it is the order at
-        which sums of norms cost least. Raises ValueError if neither order leaves enough. Whether it raises does not
-        depend on the number of records.
+        The filter has the best order for ``made`` if this order leaves enough for every epoch. Otherwise it has the
+        order at which sums of norms cost least. Raises ValueError if neither order leaves enough. Whether the error is
+        raised does not depend on the number of records.
         """
         assert self.target.epsilon is not None
         for expected in (made.composed_releases + self.norm_releases, None):
@@ -269,8 +273,8 @@ class DPISEpochSettings:
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """Returns the ratio of the mean norm to C, from a released sum, and the noise multiplier of the epoch's
-        steps."""
+        """Returns an estimate of the ratio of the mean norm to C, from a released sum, and the noise multiplier of the
+        epoch's steps."""
         # The share is at least reach * part, so that a candidate's probability q * reach * |g| / C is at most 1.
         # Otherwise the estimate would be biased.
         least = min(1.0, self.settings.reach * self.part)
@@ -298,7 +302,7 @@ class DPISEpochSettings:
                 if worst == share
                 else budget.cost(build_algorithm_release(sigma / worst, self.compute_sampling_probability(worst)))
             )
-            # No epoch takes more than an equal part of what is left, so every later epoch can spend as much.
+            # No epoch takes more than an equal part of the remaining budget. So every later epoch can spend as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
         _, sigma = bracket_monotone_crossing(
@@ -321,9 +325,10 @@ class _DPISRun(DPISEpochSettings):
         return run_fixed_dpis
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the run
-        with the largest possible cost. They set the length of steps, because q / noise is about the same for any
-        norms."""
+        """Returns a run whose epochs release the ratio of the mean norm to C.
+
+        ``q`` and ``noise`` belong to the run with the largest possible cost. The length of steps follows from them,
+        because q / noise is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
@@ -345,7 +350,8 @@ class _DPISRun(DPISEpochSettings):
         )
 
     def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
-        """Runs the epochs. Each takes its steps, and may first release a sum of norms that sets the clipping norm."""
+        """Runs the epochs. An epoch may first release a sum of norms, which sets the clipping norm, and then takes its
+        steps."""
         options, public = self.settings, self.public
         step = optimizer.make_stepper(public.size)
         iterates = MeanOfLastIterates(options.epochs * self.steps, options.average)
@@ -357,31 +363,32 @@ class _DPISRun(DPISEpochSettings):
                 max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
-                query = build_importance_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                query = build_dpis_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
                 total = gate.release_gaussian(query, noise).value
                 w = step(w, total / (q * public.records) + public.regularization * w)
                 iterates.add(w)
         return iterates.get_mean()
 
 
-def build_importance_sum_query(
+def build_dpis_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
     q |clip(g_k)| / max_norm, where g_k is the record's gradient.
 
-    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some of them are then taken by
-    the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``, all
-    bounds are computed anew first. The sensitivity is max_norm, and the sampling probability is q: whatever its
-    remembered bound, a record is taken with probability at most q and adds a vector of norm at most max_norm
+    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some candidates are then taken
+    by the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``,
+    all bounds are computed anew first. Whatever its remembered bound, a record is taken with probability at most q and
+    adds a vector of norm at most max_norm. So the sensitivity is max_norm, and the sampling probability is q
     (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
-    grid = grid_for_outer_products(max_norm, records=oracle.public.records)
+    grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
-    def evaluate_importance_sum(source: RandomSource) -> Integers:
-        """Draws candidates by bounds on their norms, takes some by the norms, and sums max_norm g_k / |g_k|."""
+    def evaluate_dpis_sum(source: RandomSource) -> Integers:
+        """Draws candidates by bounds on the norms, takes some candidates by the norms, and sums max_norm g_k /
+        |g_k|."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)
@@ -395,4 +402,4 @@ def build_importance_sum_query(
         oracle.state["norm bounds"] = hats
         return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 
-    return Query((oracle.public.size,), max_norm, q, grid, evaluate_importance_sum)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate_dpis_sum)

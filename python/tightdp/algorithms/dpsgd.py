@@ -1,7 +1,7 @@
 """DP-SGD: descent by clipped gradients of Poisson batches, with Gaussian noise and any optimizer (Abadi et al. 2016).
 
-Departures from the paper: the divisor is the public expected batch size, and not the size of the batch that was drawn.
-An empty batch still releases noise. The average of the last iterates may be returned.
+There are three departures from the paper. The divisor is the public expected batch size, and not the size of the batch
+that was drawn. An empty batch still releases noise. The average of the last iterates may be returned.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
-        _check.replace_checked_fields(self, batch_size, "batch_size")
-        _check.replace_checked_fields(self, check_centering_share, "center")
-        _check.replace_checked_fields(self, _check.closed_unit, "average")
-        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.check_dataclass_fields(self, batch_size, "batch_size")
+        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_dataclass_fields(self, _check.closed_unit, "average")
+        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:

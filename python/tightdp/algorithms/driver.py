@@ -1,4 +1,4 @@
-"""The function ``fit``, which trains a model by an algorithm within a budget, and reports what this cost."""
+"""The function ``fit``, which trains a model by an algorithm within a budget, and reports the charge."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .record_count import release_count_and_plan_algorithm
-from .shared.algorithm import Algorithm, check_algorithm_plan_length
+from .record_count import release_record_count_for_algorithm
+from .shared.algorithm import Algorithm, check_algorithm_release_count
 
 Callback = Callable[[int, int | None], object]
-"""Function that is called with the number of releases so far, and their total number or None."""
+"""Function that is called with the number of releases so far, and the number of all releases or None."""
 
 
 class Fit(NamedTuple):
-    """The result of a private fit. All of it may be published.
+    """The result of a private fit. Every field may be published.
 
     Fields
     ------
@@ -52,7 +52,7 @@ class Fit(NamedTuple):
     size : the number of records
     used : the settings that the plan chose
 
-    ``fit`` makes it, and raises the errors of its arguments.
+    ``fit`` returns it, and raises the errors of the arguments.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit
@@ -65,13 +65,14 @@ class Fit(NamedTuple):
 
     parameters: Vector
     privacy: Bound
-    """Bound on the epsilon of ``charged``, at the delta that was asked for."""
+    """Bound on the epsilon of ``charged``, at the ``delta`` of ``fit``."""
     charged: Composition
     """Composition of the planned releases, or of the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """Mechanisms of the releases, in order. If the number of records was not public, its release is the first."""
+    """Mechanisms of the releases, in order. If the number of records was not public, the first release is a noisy
+    count."""
     size: int
-    """The number of records that the run used, which is public or was released."""
+    """The number of records with which the run computed. The number is public or was released."""
     used: Mapping[str, Any] = MappingProxyType({})
     """Values that the plan chose from public facts for the algorithm's open settings."""
 
@@ -95,7 +96,7 @@ def fit(
     max_sample_weight: float | None = None,
     initial: Vector | None = None,
 ) -> Fit:
-    """Trains any model privately. The classifiers call this; for your own model pass a ``CallableModel``.
+    """Trains any model privately. The classifiers call this function. For your own model pass a ``CallableModel``.
 
     Parameters
     ----------
@@ -110,8 +111,8 @@ def fit(
     initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
     the others : as for the classifiers (``PrivateClassifier``).
 
-    Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
-    not cover the run, and ``LedgerError``, before any record is used.
+    Raises ``ValueError`` or ``TypeError``, which names the argument and its range. Raises ``BudgetExceeded`` if the
+    ledger does not cover the run, and ``LedgerError`` if the ledger fails. All errors come before any record is used.
 
     algorithm : the training algorithm, such as ``NoisyGD()``
     epsilon, delta : the guarantee to meet, add/remove one record: epsilon in (0, 1e6], in nats, and delta in (0, 1)
@@ -137,13 +138,13 @@ def fit(
     regularization = _check.nonnegative("regularization", regularization)
     source = make_algorithm_source(random_state)
     payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
-    records = _prepare_training_records(X, y, sample_weight, max_sample_weight)
+    records = _prepare_algorithm_records(X, y, sample_weight, max_sample_weight)
     check_records_for_algorithm(algorithm, isinstance(records, RecordStream))
     sampler = make_algorithm_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
-        public, plan, gate, charged, count = release_count_and_plan_algorithm(
+        public, plan, gate, charged, count = release_record_count_for_algorithm(
             algorithm,
             unknown,
             target,
@@ -154,9 +155,9 @@ def fit(
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
-        public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
+        public = Public(_check.check_count_argument("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
-        check_algorithm_plan_length(plan)
+        check_algorithm_release_count(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
         gate = Gate(plan.budget, source, progress, partial(payment.spend_charge, charged))
@@ -182,7 +183,7 @@ def check_records_for_algorithm(algorithm: Algorithm | None, in_blocks: bool) ->
         )
 
 
-def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
+def _prepare_algorithm_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, RecordStream)):
         return X
@@ -200,8 +201,10 @@ def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | No
 
 
 def make_algorithm_batch_source(random_state: Any) -> RandomSource:
-    """Returns a random source for batches alone. Its k-th stream draws the k-th batch, whatever other random numbers
-    are drawn. So batches can be gathered before their steps."""
+    """Returns a random source for batches alone.
+
+    The k-th stream of this source draws the k-th batch, and does not depend on any other random numbers. So the batches
+    of later steps can be gathered in advance."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
@@ -211,5 +214,5 @@ def make_algorithm_source(random_state: Any) -> RandomSource:
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        return Philox(_check.count("random_state", random_state, least=0, most=2**64 - 1))
+        return Philox(_check.check_count_argument("random_state", random_state, least=0, most=2**64 - 1))
     raise TypeError(f"random_state must be None (secure) or an int in [0, 2^64), got {random_state!r}")

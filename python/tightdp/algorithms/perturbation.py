@@ -1,7 +1,7 @@
 """Output and objective perturbation: baselines that add noise once, to the minimum of an objective or to the objective.
 
-Both algorithms need a linear model with a smooth loss (logistic, or a Huberised hinge). They need records of bounded
-norm too, so features are scaled down to ``max_norm``. Proofs are in docs/theory/perturbation.md.
+Both algorithms need a linear model with a smooth loss (logistic, or a Huberised hinge). Both algorithms also need
+records of bounded norm, so features are scaled down to ``max_norm``. Proofs are in docs/theory/perturbation.md.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..models.model import Vector
 from .shared.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5
-"""Largest part of epsilon that the change of curvature may cost. If the cost would be more, the regularization is
-raised (docs/theory/perturbation.md, section 3)."""
-EPSILON = _check.interval("(0, 1400]")
+"""Largest part of epsilon that one record's effect on the curvature may cost. If the cost would be larger, the
+regularization is raised (docs/theory/perturbation.md, section 3)."""
+EPSILON = _check.build_argument_check("(0, 1400]")
 """Check of epsilon's range. Up to 1400, e^(epsilon/2), on which the least convexity depends, does not overflow."""
 COVER = 0.02
 """Part of epsilon and delta for the noise that covers the error of the computed minimum. The part can be small: the
@@ -47,9 +47,9 @@ class OutputPerturbation:
     noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
         a record's gradient and N the number of records; None computes it from epsilon and delta.
 
-    Needs ``regularization`` > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Departure from Zhang et
-    al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps, and
-    the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+    ``regularization`` must be > 0. Guarantee: the privacy of one Gaussian, add/remove one record. The DP-AGD paper
+    compares with Zhang et al. (2017), who take a fixed number of gradient steps and calibrate by sqrt(2
+    ln(1.25/delta)). Here the minimum is exact, and so is the Gaussian calibration.
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 
@@ -65,8 +65,8 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
-        _check.replace_checked_fields(self, _check.positive, "noise_multiplier")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Returns the plan of the release of one minimum with noise.
@@ -90,12 +90,12 @@ class ObjectivePerturbation:
     ----------
     max_norm : records are scaled down to this norm, intercept included.
 
-    There must be two classes. The noise follows from delta and epsilon, which is at most 1400. Guarantee: (epsilon,
-    delta)-DP, add/remove one record. The change of curvature costs log(1 + beta/(N regularization)) of epsilon, where
-    beta is the loss's largest second derivative times max_norm^2 and N the number of records. Departures from Kifer,
-    Smith and Thakurta (2012): the exact Gaussian privacy profile replaces a tail bound, without the factor two that
-    would be needed if the loss could have slopes of both signs. The minimum may be approximate, because a second, small
-    Gaussian covers its error (Iyengar et al. 2019).
+    There must be two classes. The noise follows from delta and from epsilon, which is at most 1400. Guarantee:
+    (epsilon, delta)-DP, add/remove one record. A record's effect on the curvature costs log(1 + beta/(N
+    regularization)) of epsilon, where beta is the loss's largest second derivative times max_norm^2 and N the number of
+    records. There are two departures from Kifer, Smith and Thakurta (2012). The exact Gaussian privacy profile replaces
+    a tail bound, and the factor two for losses with slopes of both signs is left out. The minimum may be approximate,
+    because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 
@@ -109,13 +109,13 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_fields(self, exact_bound, "max_norm")
 
     def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
-        """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
-        more than half of epsilon.
+        """Returns the function to minimise. If a record's effect on the curvature would cost more than half of epsilon,
+        the convexity is raised.
 
-        ``public`` holds the public facts, and ``epsilon``, in (0, 1400], is that of the guarantee.
+        ``public`` holds the public facts. ``epsilon``, in (0, 1400], is the epsilon of the guarantee.
         """
         epsilon = EPSILON("epsilon of objective perturbation", epsilon)
         f = build_minimum_objective(public, self.max_norm)

@@ -1,8 +1,9 @@
-"""The release of a private number of records, and the plan of a run that uses the released number.
+"""The release of a noisy number of records, and the plan of a run that uses the released number.
 
 If neighbours differ by adding or removing a record, the number of records is as private as a record. If the caller
-names no public number, a noisy count is released first, and the run uses it as the number of records. The plan then
-depends on the released count, but its cost must not. Section 5 of docs/theory/exact.md says how this is ensured.
+names no public number, a noisy count is released first, and the run uses this count as the number of records. The plan
+then depends on the released count, but the cost of the plan must not depend on the count. Section 5 of
+docs/theory/exact.md says how this is ensured.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_plan_length
+from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
 from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
@@ -43,19 +44,19 @@ noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."
 FREED = 1e-3
 """Part of the count's mu^2 that is left unspent, to pay for ``SLACK``."""
 SLACK = 1e-7
-"""Relative excess of the cap on Gaussians over what the reference plan spends. The amounts that plans for different
-counts spend differ by less, because noise is calibrated to 1e-9."""
+"""Relative excess of the cap on Gaussians over the amount that the reference plan spends. Plans for different counts
+spend amounts that differ by less than this excess, because noise is calibrated to 1e-9."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""
 NUMBERS = (REFERENCE, 1)
 """Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon from which the count's noise is computed if the algorithm has its own noise. Tiny noise has a larger
-epsilon."""
+"""Largest epsilon from which the count's noise is computed if the algorithm has its own noise. If that noise is tiny,
+the algorithm's epsilon may be larger."""
 
 
-def release_count_and_plan_algorithm(
+def release_record_count_for_algorithm(
     algorithm: Algorithm,
     facts: Public,
     target: Target,
@@ -70,7 +71,7 @@ def release_count_and_plan_algorithm(
     not read, and all other facts are public. ``pay`` is called with the charge before any release.
     """
     held, count = _divide_algorithm_target(algorithm, facts, target)
-    check_algorithm_has_plan(algorithm, facts, held.target, oracle)
+    check_algorithm_for_any_count(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
     released = opening.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
@@ -81,7 +82,7 @@ def release_count_and_plan_algorithm(
         plan = algorithm.plan(public, held.target)
     except ValueError as error:
         raise ValueError(
-            _explain_missing_algorithm_plan(algorithm, f"{public.records} records, a number that was released", error)
+            _explain_refused_algorithm_count(algorithm, f"{public.records} records, a number that was released", error)
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
@@ -89,19 +90,20 @@ def release_count_and_plan_algorithm(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse_algorithm_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
+def rehearse_algorithm_run(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, on an empty table, so that errors are raised before anything is charged.
 
     ``oracle`` gives the model and the number of features. The plan cannot be run afterwards."""
 
-    check_algorithm_plan_length(plan)
+    check_algorithm_release_count(plan)
     rehearse_algorithm_releases(
         plan.budget, lambda gate: plan.run(oracle.build_empty_oracle(public), gate, np.zeros(public.size))
     )
 
 
 def rehearse_algorithm_releases(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
-    """Calls ``run`` and ends it where the first release would be paid for. Errors before this point are raised."""
+    """Calls ``run``, and ends the call when the first release would be paid for. Errors before this point are
+    raised."""
 
     def stop_algorithm_rehearsal() -> None:
         """Ends the rehearsal in place of a payment."""
@@ -112,39 +114,41 @@ def rehearse_algorithm_releases(budget: ReleaseBudget, run: Callable[[Gate], obj
 
 
 class _FirstReleaseReached(Exception):
-    """Ends a rehearsal at its first release."""
+    """An exception that ends a rehearsal at its first release."""
 
 
-def check_algorithm_has_plan(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Raises ValueError if the settings have no plan for a usual number of records, or for a single one.
+def check_algorithm_for_any_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """Raises ValueError if the settings have no plan for a usual number of records, or no plan for a single record.
 
-    The error comes before a count is charged. The true number is not read.
+    The error comes before a count is charged. The true number of records is not read.
     """
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
-            rehearse_algorithm_plan(algorithm.plan(public, target), oracle, public)
+            rehearse_algorithm_run(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
             if records == REFERENCE:
                 raise
-            raise ValueError(_explain_missing_algorithm_plan(algorithm, f"{records} record", error)) from None
+            raise ValueError(_explain_refused_algorithm_count(algorithm, f"{records} record", error)) from None
 
 
-def _explain_missing_algorithm_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
-    """Returns the text of the error for settings without a plan for that number of records."""
+def _explain_refused_algorithm_count(algorithm: Algorithm, records: str, error: Exception) -> str:
+    """Returns the text of the error for settings that have no plan for ``records``, a number of records as text."""
     return (
         f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
         f"{records}: {error}"
     )
 
 
-def check_algorithm_after_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Applies ``check_algorithm_has_plan`` to the part of a target that the count leaves."""
-    check_algorithm_has_plan(algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle)
+def check_algorithm_beside_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """Applies ``check_algorithm_for_any_count`` to the part of a target that the count leaves."""
+    check_algorithm_for_any_count(
+        algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle
+    )
 
 
 def compute_algorithm_charge_with_count(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """Returns the charge of ``release_count_and_plan_algorithm``, which is the same for any records."""
+    """Returns the charge of ``release_record_count_for_algorithm``, which is the same for any records."""
     held, count = _divide_algorithm_target(algorithm, facts, target)
     return count + held.charge
 
@@ -155,14 +159,14 @@ class _RestOfBudget(NamedTuple):
     target: Target
     """Target for which the algorithm makes its plan."""
     charge: Composition
-    """Charge of these releases."""
+    """Charge of the releases after the count."""
     limit: Callable[[AlgorithmPlan], ReleaseBudget]
     """Function that returns the budget which keeps a plan within ``charge``."""
 
 
 def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
-    """Divides the target between the count and the other releases. Returns the limits of these and the count's
-    mechanism."""
+    """Divides the target between the count and the other releases. Returns the limits of the other releases, and the
+    mechanism of the count."""
     if getattr(algorithm, "cost_is_public", False):
         return _divide_algorithm_caps(algorithm, facts, target)
     if target.epsilon is None:
@@ -178,7 +182,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_algorithm_charge(plan: AlgorithmPlan) -> ReleaseBudget:
-        """Returns the budget of a plan. Raises ValueError if its charge exceeds the target."""
+        """Returns the budget of a plan. Raises ValueError if the plan's charge exceeds the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
@@ -189,8 +193,8 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
 def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
     """Divides the target between the count and the other releases, which must stay within the caps of a reference plan.
 
-    The caps are those of the plan for ``REFERENCE`` records: the sum of 1/noise_multiplier^2 over its Gaussians, and
-    the number of uses of every other mechanism."""
+    The reference plan is the plan for ``REFERENCE`` records. Its caps are the sum of 1/noise_multiplier^2 over its
+    Gaussians, and the number of uses of every other mechanism."""
     reference = dataclasses.replace(facts, records=REFERENCE)
     epsilon = target.epsilon
     if epsilon is None:

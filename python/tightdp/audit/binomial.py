@@ -8,18 +8,18 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
-"""Bound on the relative error of ``binomial_tail_probability``. Three log-gammas of up to n log n, each within 4 ulp,
-cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
+"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. Three log-gammas of up to n log n,
+each within 4 ulp, cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
 MOST_TRIALS = 10**6
 """Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
-"""Number that replaces denominators of the continued fraction that are closer to 0."""
+"""Number that replaces a denominator of the continued fraction if the denominator is closer to 0."""
 _TERMS = 100_000
-"""Largest number of terms of the continued fraction. About sqrt(n) are needed (Press et al., Numerical Recipes, section
-6.4)."""
+"""Largest number of terms of the continued fraction. About sqrt(n) terms are needed for n trials (Press et al.,
+Numerical Recipes, section 6.4)."""
 
 
-def log_binomial_pmf(k: int, n: int, p: float) -> float:
+def compute_attack_log_pmf(k: int, n: int, p: float) -> float:
     """Returns log P[Binomial(n, p) = k] for 0 <= k <= n and p in [0, 1]."""
     if p <= 0.0 or p >= 1.0:
         certain = 0 if p <= 0.0 else n
@@ -28,12 +28,12 @@ def log_binomial_pmf(k: int, n: int, p: float) -> float:
     return choose + k * math.log(p) + (n - k) * math.log1p(-p)
 
 
-def binomial_tail_probability(k: int, n: int, p: float) -> float:
+def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
     """Returns P[Binomial(n, p) >= k] for any integer k and p in [0, 1], with a relative error of at most
     ``TAIL_ERROR``.
 
-    The probability is the regularised incomplete beta function I_p(k, n - k + 1). It is evaluated by the continued
-    fraction of I_p or of 1 - I_p, whichever converges fast.
+    The probability is the regularised incomplete beta function I_p(k, n - k + 1). Either I_p or 1 - I_p is evaluated by
+    a continued fraction, depending on which fraction converges fast.
     """
     if k <= 0 or p >= 1.0:
         return 1.0 if k <= n else 0.0
@@ -41,64 +41,67 @@ def binomial_tail_probability(k: int, n: int, p: float) -> float:
         return 0.0
     a, b = float(k), float(n - k + 1)
     if p < (a + 1) / (a + b + 2):
-        return math.exp(log_binomial_pmf(k, n, p)) * (1 - p) * _evaluate_binomial_continued_fraction(a, b, p)
-    # P[X >= k] = 1 - P[n - X >= n - k + 1], and the latter has success probability 1 - p
-    return 1.0 - math.exp(log_binomial_pmf(k - 1, n, p)) * p * _evaluate_binomial_continued_fraction(b, a, 1 - p)
+        return math.exp(compute_attack_log_pmf(k, n, p)) * (1 - p) * _evaluate_attack_continued_fraction(a, b, p)
+    # P[X >= k] = 1 - P[n - X >= n - k + 1], where n - X has success probability 1 - p
+    return 1.0 - math.exp(compute_attack_log_pmf(k - 1, n, p)) * p * _evaluate_attack_continued_fraction(b, a, 1 - p)
 
 
-def _evaluate_binomial_continued_fraction(a: float, b: float, x: float) -> float:
-    """Returns a I_x(a, b) B(a, b) / (x^a (1-x)^b), where I is the regularised incomplete beta function and B the beta
-    function, by Lentz's method."""
-    c, d = 1.0, 1.0 / _bound_binomial_denominator(1 - (a + b) * x / (a + 1))
+def _evaluate_attack_continued_fraction(a: float, b: float, x: float) -> float:
+    """Returns the number a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's method. Here I is the regularised incomplete
+    beta function, and B is the beta function."""
+    c, d = 1.0, 1.0 / _bound_attack_denominator(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1.0 / _bound_binomial_denominator(1 + term * d)
-            c = _bound_binomial_denominator(1 + term / c)
+            d = 1.0 / _bound_attack_denominator(1 + term * d)
+            c = _bound_attack_denominator(1 + term / c)
             value *= d * c
         if abs(d * c - 1) < 1e-15:
             return value
     raise AssertionError("the continued fraction of the incomplete beta function did not converge")
 
 
-def _bound_binomial_denominator(x: float) -> float:
+def _bound_attack_denominator(x: float) -> float:
     return x if abs(x) > _TINY else _TINY
 
 
 def lower_limit(successes: int, trials: int, error: float) -> float:
-    """Returns the p below which the true proportion lies with probability at most ``error``: P[X >= successes | p] =
-    error.
+    """Returns a lower confidence limit of a proportion, which exceeds the true proportion with probability at most
+    ``error``.
+
+    The limit is the p with P[X >= successes | p] = error, where X is binomial with ``trials`` trials.
 
     ``trials`` is an integer in [0, 10^6], ``successes`` an integer in [0, ``trials``], and ``error`` is in (0, 1).
     Raises ValueError or TypeError, which names the argument, for any other value.
 
-    This is Clopper and Pearson's one-sided limit, rounded down by ``TAIL_ERROR``.
+    This one-sided limit is Clopper and Pearson's, rounded down by ``TAIL_ERROR``.
 
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
-    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
-    successes = _check.count("successes", successes, least=0, most=trials)
+    trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.check_count_argument("successes", successes, least=0, most=trials)
     error = _check.open_unit("error", error)
     if successes == 0:
         return 0.0
     most = successes / trials
     return bracket_monotone_crossing(
-        lambda p: binomial_tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most
+        lambda p: compute_attack_tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most
     )[0]
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:
-    """Returns the p above which the true proportion lies with probability at most ``error``.
+    """Returns an upper confidence limit of a proportion, which is below the true proportion with probability at most
+    ``error``.
 
     ``successes``, ``trials`` and ``error`` are as for ``lower_limit``, which raises the same errors.
 
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
     """
-    trials = _check.count("trials", trials, least=0, most=MOST_TRIALS)
-    successes = _check.count("successes", successes, least=0, most=trials)
+    trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
+    successes = _check.check_count_argument("successes", successes, least=0, most=trials)
     return min(1.0, math.nextafter(1.0 - lower_limit(trials - successes, trials, error), 2.0))

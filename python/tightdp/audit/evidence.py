@@ -18,16 +18,16 @@ from ..mechanisms import Mechanism
 
 SLOPES = 24
 """Number of values of epsilon at which a claimed privacy profile is compared with the evidence. More values find
-smaller violations, and any number is valid."""
+smaller violations. The result is valid for any number of values."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Limits of the error rates of a test that tells runs with the canary from runs without it.
 
-    The test accepts a run with the canary with probability at least ``power``, and a run without it with probability at
-    most ``level``. With probability at least ``confidence``, both limits hold. All methods use only these limits, so
-    you may call them any number of times.
+    The test accepts a run with the canary with probability at least ``power``, and a run without the canary with
+    probability at most ``level``. With probability at least ``confidence``, both limits hold. All methods use only
+    these limits, so you may call the methods any number of times.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Evidence:
     above : whether scores at or above the threshold are accepted.
     runs : the number of runs behind the limits.
 
-    ``paired`` makes it, and raises the errors of its arguments.
+    ``paired`` returns an ``Evidence``, and raises the errors about arguments.
 
     >>> from tightdp.audit import Evidence
     >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)
@@ -54,8 +54,9 @@ class Evidence:
     """Upper limit of the false positive rate."""
     confidence: float
     threshold: float
-    """Threshold of the test. Runs with scores at or above it are accepted; if ``above`` is False, those below it."""
+    """Threshold of the scores, to which the test compares the score of a run."""
     above: bool = True
+    """If True, the test accepts runs with scores at or above the threshold. If False, it accepts the other runs."""
     runs: int = 0
     """Number of runs, with and without the canary, from which the limits were computed. Runs from which the threshold
     was chosen are not counted."""
@@ -63,13 +64,13 @@ class Evidence:
     def epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``, in nats, under adding or removing one record.
 
-        It is the larger of ln((power - delta)/level), for removing, and ln((1 - level - delta)/(1 - power)), for
-        adding.
+        The bound is the larger of two numbers. One is ln((power - delta)/level), for removing a record. The other is
+        ln((1 - level - delta)/(1 - power)), for adding a record.
 
-        ``delta`` is in [0, 1]. Raises ValueError for another one.
+        ``delta`` is in [0, 1]. Raises ValueError for another number.
         """
         d = _check.closed_unit("delta", delta)
-        found = max(_compute_log_rate_ratio(p - d, q) for p, q, _ in self._list_test_directions())
+        found = max(_compute_attack_log_rate_ratio(p - d, q) for p, q, _ in self._list_test_directions())
         # Logarithms and quotients are rounded by a few parts in 10^16.
         return max(0.0, found if math.isinf(found) else found - 1e-12 * (1 + abs(found)))
 
@@ -87,14 +88,14 @@ class Evidence:
         """Returns whether the evidence contradicts a claimed account. If the claim is true, the answer is True with
         probability at most ``1 - confidence``.
 
-        ``claim`` is a mechanism or a composition. If it is true, power <= e^epsilon level + delta(epsilon) holds at
-        every epsilon, and the same holds in the other direction. Both inequalities are checked with the upper bound of
-        the claim's privacy profile. This also finds violations at large deltas, for which fewer runs are enough than
-        for violations at small deltas. Raises ValueError if "add" or "remove" is not proved for a mechanism of the
-        claim.
+        ``claim`` is a mechanism or a composition. If the claim is true, power <= e^epsilon level + delta(epsilon) at
+        every epsilon. A similar inequality holds in the other direction, for 1 - level and 1 - power. Both inequalities
+        are checked with the upper bound of the claim's privacy profile. This check also finds violations at large
+        deltas, for which fewer runs are enough than for violations at small deltas. Raises ValueError if "add" or
+        "remove" is not proved for a mechanism of the claim.
         """
         for p, q, direction in self._list_test_directions():
-            most = _compute_log_rate_ratio(p, q)
+            most = _compute_attack_log_rate_ratio(p, q)
             if most <= 0:
                 continue
             for slope in np.linspace(0.0, min(most, 50.0), SLOPES, endpoint=False):
@@ -103,12 +104,12 @@ class Evidence:
         return False
 
     def _list_test_directions(self) -> list[tuple[float, float, Direction]]:
-        """Returns (power, level, direction) of the test for the canary's presence, and of its complement, which is a
-        test for the canary's absence."""
+        """Returns (power, level, direction) of two tests. The first test is for the canary's presence. The second test
+        accepts the other runs, and is a test for the canary's absence."""
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
 
-def _compute_log_rate_ratio(p: float, q: float) -> float:
+def _compute_attack_log_rate_ratio(p: float, q: float) -> float:
     if p <= 0 or q >= 1:
         return -math.inf
     return math.log(p) - math.log(q) if q > 0 else math.inf

@@ -1,7 +1,7 @@
 """Audits by one run with many canaries, each of which is included by a fair coin (Steinke, Nasr and Jagielski 2023).
 
-Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from that paper. The same section
-proves it, without the assumption that guesses and failures are independent.
+Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. The section
+proves this term without the assumption that guesses and failures are independent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 from ..release.noise import SecureRandom
-from .binomial import MOST_TRIALS, TAIL_ERROR, binomial_tail_probability, log_binomial_pmf
+from .binomial import MOST_TRIALS, TAIL_ERROR, compute_attack_log_pmf, compute_attack_tail_probability
 from .paired_audit import convert_attack_scores
 
 _LARGEST = 100.0
@@ -38,7 +38,7 @@ class OneRun:
     canaries : the number of canaries
     guesses, correct : the number of guesses, and of right ones
 
-    ``one_run`` makes it, and raises the errors of its arguments.
+    ``one_run`` returns a ``OneRun``, and raises the errors about arguments.
 
     >>> from tightdp.audit import one_run
     >>> found = one_run([1.0, 0.0] * 500, [True, False] * 500, delta=1e-6, guesses=100)  # no guess is wrong
@@ -66,16 +66,19 @@ def one_run(
 
     Parameters
     ----------
-    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. NaN is never a right guess.
-    included : ``(canaries,)`` booleans, True if the canary was included. They must be independent fair coins
+    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. A guess about a canary whose
+    score
+        is NaN counts as wrong.
+    included : ``(canaries,)`` booleans, True if the canary was included. These booleans must be independent fair coins
         (``coins``).
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``.
     guesses : the number of canaries to guess, fixed before the run. Half of the guesses are "in", for the largest
-        scores, and half are "out", for the smallest. The other canaries are not guessed. If there are several numbers,
-        each is tried, and they share 1 - confidence equally. None tries all canaries, and 1/2, 1/4, ... 1/32 of them.
+        scores, and half are "out", for the smallest. The other canaries are not guessed. A list of several numbers is
+        tried number by number, each with an equal share of 1 - confidence. None tries all canaries, and 1/2, 1/4, ...
+        1/32 of them.
 
-    Neighbours differ by adding or removing one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023, whose Theorem
-    5.2 is the case of delta 0.
+    Neighbours differ by adding or removing one record. The source is Steinke, Nasr and Jagielski, NeurIPS 2023. Their
+    Theorem 5.2 is the case of delta 0.
 
     Raises ValueError for an argument of another shape or out of its range.
 
@@ -98,7 +101,7 @@ def one_run(
         menu = sorted({max(1, m >> k) for k in range(6)})
     else:
         menu = [
-            _check.count("guesses", k, most=m)
+            _check.check_count_argument("guesses", k, most=m)
             for k in ([guesses] if isinstance(guesses, (int, np.integer)) else list(guesses))
         ]
         if not menu:
@@ -117,28 +120,28 @@ def one_run(
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """Returns a bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any guesser.
 
-    Of ``canaries`` coins, ``guesses`` were guessed; these numbers are integers. epsilon is in [0, inf) and delta in
-    [0, 1]. Raises ValueError for a number out of its range.
+    The guesser guessed ``guesses`` of ``canaries`` coins. These numbers are integers, epsilon is in [0, inf), and delta
+    is in [0, 1]. Raises ValueError for a number out of its range.
 
     Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
-    is P[W >= v], plus the most that failures can add. A failure is a guess that is right only because delta is above 0.
-    The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a
-    right one. So failures add the most if they happen where W is just below v.
+    is P[W >= v], plus the largest probability that failures can add. A failure is a guess that is right only because
+    delta is above 0. The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each failure turns
+    one wrong guess into a right one. So failures add the largest probability if they happen where W is just below v.
 
     >>> from tightdp.audit import p_value
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins
     1.0
     """
-    m = _check.count("canaries", canaries, most=MOST_TRIALS)
-    r = _check.count("guesses", guesses, least=0, most=m)
-    v = _check.count("correct", correct, least=0, most=r)
+    m = _check.check_count_argument("canaries", canaries, most=MOST_TRIALS)
+    r = _check.check_count_argument("guesses", guesses, least=0, most=m)
+    v = _check.check_count_argument("correct", correct, least=0, most=r)
     eps = _check.nonnegative("epsilon", epsilon)
     d = _check.closed_unit("delta", delta)
     q = 1 / (1 + math.exp(-eps))
-    total, left = binomial_tail_probability(v, r, q), m * d * (1 - q)
+    total, left = compute_attack_tail_probability(v, r, q), m * d * (1 - q)
     short = 1
     while left > 0 and short <= v and total < 1:
-        likely = math.exp(log_binomial_pmf(v - short, r, q))
+        likely = math.exp(compute_attack_log_pmf(v - short, r, q))
         total += min(likely, left / short)
         left -= short * likely
         short += 1
@@ -146,12 +149,13 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """Returns the largest epsilon found for which (epsilon, ``delta``)-DP is refuted at ``error``.
+    """Returns the largest epsilon that was found for which a p-value of at most ``error`` refutes (epsilon,
+    ``delta``)-DP.
 
     The result is 0 if no epsilon is refuted.
 
     ``canaries``, ``guesses`` and ``correct`` are as for ``p_value``, which raises ValueError for a number out of its
-    range; ``error`` is in (0, 1).
+    range. ``error`` is in (0, 1).
 
     >>> round(epsilon_from_guesses(1000, 200, 180, delta=1e-5, error=0.05), 2)
     1.8
@@ -170,4 +174,4 @@ def coins(canaries: int) -> npt.NDArray[np.bool_]:
     >>> coins(3).shape
     (3,)
     """
-    return SecureRandom().bernoulli(0.5, _check.count("canaries", canaries, most=MOST_TRIALS))
+    return SecureRandom().bernoulli(0.5, _check.check_count_argument("canaries", canaries, most=MOST_TRIALS))

@@ -1,5 +1,5 @@
-"""Audits by many runs with the canary and many without it, which a threshold on a score tells apart
-(docs/theory/audit.md)."""
+"""Audits by many runs with the canary and many runs without it. A threshold on a score tells the two kinds of runs
+apart (docs/theory/audit.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def paired(
     holdout: float = 0.5,
 ) -> Evidence:
     """Returns the evidence from scores of independent runs on a data set with a canary, and on the same data set
-    without it.
+    without the canary.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ def paired(
         The score function must not be chosen by looking at these runs.
     confidence : confidence of the limits, in (0, 1).
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
-    thresholds : thresholds that were fixed before the runs. Each is tried in both directions, and they share
-        1 - confidence equally (union bound). None chooses a threshold by the first part of the scores, and computes the
-        limits from the other scores alone.
+    thresholds : thresholds that were fixed before the runs. Each threshold is tried in both directions, with an equal
+        share of 1 - confidence (union bound). None chooses a threshold by the first part of the scores, and computes
+        the limits from the other scores alone.
     holdout : the share of scores, counted from the first, by which the threshold is chosen, in (0, 1).
 
-    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, and each fails with at
-    most half of the probability 1 - confidence (or of a threshold's share of it).
+    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The limits are Clopper and Pearson's. The probability
+    that a limit is wrong is at most half of 1 - confidence, or half of a threshold's share of 1 - confidence.
 
     Raises ValueError for an argument of another shape or out of its range.
 
@@ -90,15 +90,15 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
     >>> with_canary.shape, without.shape
     ((100,), (100,))
     """
-    n = _check.count("trials", trials, least=2, most=MOST_TRIALS)
+    n = _check.check_count_argument("trials", trials, least=2, most=MOST_TRIALS)
     found = np.array([(run(True), run(False)) for _ in range(n)], dtype=np.float64)
     return found[:, 0], found[:, 1]
 
 
 def convert_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
-    """Returns scores as float64. An attack whose answer is yes or no may give booleans."""
+    """Returns scores as float64. Scores may be booleans, if the answer of an attack is yes or no."""
     array = np.asarray(values)
-    return array.astype(np.float64) if array.dtype == np.bool_ else _check.reals(name, values)
+    return array.astype(np.float64) if array.dtype == np.bool_ else _check.check_array_argument(name, values)
 
 
 def _check_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
@@ -124,9 +124,10 @@ def _bound_attack_error_rates(
 def _choose_attack_threshold(
     with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
 ) -> tuple[float, bool]:
-    """Returns the threshold, and whether scores above it are accepted, with the best expected result on the kept runs.
+    """Returns the threshold with the best expected result on the kept runs, and whether scores above it are accepted.
 
-    Any choice is valid. So Wilson's approximate limits are used here, for all thresholds at once.
+    The evidence is valid for any choice of the threshold. So approximate limits are enough here, and Wilson's limits
+    are computed for all thresholds at once.
     """
     values = np.unique(np.concatenate([with_, without]))
     p = 1 - np.searchsorted(np.sort(with_), values, side="left") / len(with_)

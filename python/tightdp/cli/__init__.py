@@ -15,7 +15,7 @@ from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 from .examples import write_command_examples
 
-# Names of the commands, with their summaries for the help. The modules of these are in the folder ``accounting``.
+# Names of the commands whose modules are in the folder ``accounting``, with summaries for the help.
 _ACCOUNTING = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
@@ -23,7 +23,7 @@ _ACCOUNTING = {
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
 }
-# The modules of these commands are in the folder ``tables``.
+# Names of the commands whose modules are in the folder ``tables``, with summaries.
 _TABLES = {
     "schema": "draft the column bounds and categories of a CSV file, for review",
     "frequent": "the values of a column that occur often, released with a guarantee",
@@ -39,7 +39,7 @@ _OTHERS = {
     "completion": "a script that completes commands and options in the shell",
 }
 _FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
-"""The commands whose modules are in a folder of this package, by folder."""
+"""Folders of this package, each with the commands whose modules are in the folder."""
 COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
 """The summary of each command, by the command's name."""
 
@@ -53,9 +53,10 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 def build_command_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
-    """Returns the parser of ``command``, or of ``every`` command.
+    """Returns the parser of ``command``, or of all commands if ``every`` is true.
 
-    The modules of commands that are only listed are not imported, because one of them needs scikit-learn.
+    The parser lists every command, but the modules of the other commands are not imported, because one of these modules
+    needs scikit-learn.
     """
     parser = _CommandParser(
         prog="tightdp", description="Certified differential privacy accounting and private training."
@@ -79,9 +80,9 @@ def build_command_parser(command: str | None, every: bool = False) -> argparse.A
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code.
 
-    The code is 0 if the command succeeded, and 2 after one line about bad input. It is 3 if a budget does not cover the
-    command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which its help
-    names.
+    The code is 0 if the command succeeded, and 2 after one line about bad input. The code is 3 if a budget does not
+    cover the command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which
+    its help names.
     """
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdout is None:  # standard output was closed before the program began

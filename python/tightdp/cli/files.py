@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
-from .._support.files import open_file
+from .._support.files import open_regular_file
 from ..records.sources.rows import TextFormat
 
 
@@ -38,7 +38,8 @@ def read_csv_format_arguments(arguments: argparse.Namespace) -> TextFormat:
 
 
 def make_output_path_near_data(data: Path, suffix: str) -> Path:
-    """Returns the path of a file beside the data. For people.csv.gz and .model.json it is people.model.json."""
+    """Returns the path of a file beside the data. For the data people.csv.gz and the suffix .model.json, the path is
+    people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
     plain = data.with_suffix("") if data.suffix == ".gz" else data
@@ -46,7 +47,7 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
 
 
 def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out`` would replace ``given``, a file that is read. ``option`` names ``out`` in errors."""
+    """Raises ValueError if ``out``, the value of ``option``, would replace ``given``, a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
@@ -54,13 +55,13 @@ def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None
 def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
-    An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
+    An existing file is allowed with ``force``, or if it begins with ``mark``, as the output of the command does.
     """
-    if out.is_file() and not force and not (mark is not None and _has_mark_of_file(out, mark)):
+    if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
-def keep_existing_model(out: Path, force: bool) -> None:
+def keep_existing_model_output(out: Path, force: bool) -> None:
     """Raises ValueError if the file ``out`` exists already and there is no ``force``.
 
     The file may be a model, and the budget that was spent on a model cannot be recovered. Raises ValueError even with
@@ -68,21 +69,22 @@ def keep_existing_model(out: Path, force: bool) -> None:
     """
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
-        if ledger != out and ledger.is_file() and _has_mark_of_file(ledger, b"SQLite format 3"):
+        if ledger != out and ledger.is_file() and _has_output_mark(ledger, b"SQLite format 3"):
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
     if out.is_file() and not force:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
-    if out.is_file() and _has_mark_of_file(out, b"SQLite format 3"):
+    if out.is_file() and _has_output_mark(out, b"SQLite format 3"):
         raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
 
 
 @contextmanager
 def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out`` for use with ``put_output_in_place``, and removes it at the end.
+    """Makes a new file beside ``out``, which ``put_output_in_place`` renames later. If it was not renamed, the file is
+    removed at the end.
 
-    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as it
+    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as the run
     lives, so only files whose lock is free are removed. Raises ValueError if no file can be made, before anything is
-    spent on its contents.
+    spent on the contents of the file.
     """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
@@ -104,7 +106,7 @@ def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
 
 
 def _lock_reserved_output(place: Path) -> FileLock | None:
-    """Returns the lock of a reserved file; None if another run holds the lock, or if the system has no such locks."""
+    """Returns the lock of a reserved file, or None if another run holds the lock or the system has no such locks."""
     if not LOCKS_FOLDERS:  # on Windows the lock would keep the model from being written
         return None
     try:
@@ -132,8 +134,8 @@ def _remove_abandoned_outputs(out: Path) -> None:
 def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
-    If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
-    name, and a ValueError names that file.
+    If another run has made ``out`` meanwhile and there is no ``force``, ``place`` is kept under another name, and a
+    ValueError has this name.
     """
     try:
         if not force:
@@ -149,15 +151,15 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
 
 def keep_budgeted_output(out: Path) -> None:
     """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_has_mark_of_file(out, b"SQLite format 3") or _has_mark_of_file(out, b'"tightdp_model"')):
+    if out.is_file() and (_has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"')):
         raise ValueError(
             f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
         )
 
 
-def _has_mark_of_file(path: Path, mark: bytes) -> bool:
+def _has_output_mark(path: Path, mark: bytes) -> bool:
     """Tells whether ``mark`` is in the first 64 bytes of a file."""
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         return mark in file.read(64)
 
 
@@ -167,11 +169,11 @@ def check_standard_output() -> None:
         raise ValueError("the standard output is closed: what is released could not be printed. Nothing was spent")
 
 
-def print_release(text: str) -> None:
+def print_command_release(text: str) -> None:
     """Prints a release on standard output.
 
     If standard output cannot be written, the release is printed on standard error instead, because budget was spent on
-    it, and ValueError is raised.
+    the release. ValueError is raised then.
     """
     try:
         print(text, flush=True)

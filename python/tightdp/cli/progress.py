@@ -13,7 +13,7 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """A progress bar, which is drawn when it is called with (done, total). Both numbers count what ``unit`` names.
+    """A progress bar, which is drawn when it is called with (done, total), two numbers of releases or of another unit.
 
     With a total of None only the count is drawn. Nothing is drawn unless ``shown`` is True.
     """

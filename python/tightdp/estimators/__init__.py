@@ -1,1 +1,1 @@
-"""Estimators with scikit-learn's interface. The fit of each is charged for what it releases."""
+"""Estimators with scikit-learn's interface. Each fit is charged for its releases."""

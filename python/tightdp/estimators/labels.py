@@ -19,7 +19,7 @@ from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
 from ..gate.count_threshold import compute_count_noise_and_threshold
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, plan_with_remaining_budget
+from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, find_remaining_budget_share
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
 from ..records.text import NO_VALUE, write_cell_as_text
@@ -34,8 +34,8 @@ then learned if about 190 records have it."""
 # Text of the error that is raised if the charge grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
-"""Number of the first random stream for the noise of the labels, if the noise is seeded. The noise of the training has
-the streams from 0 on."""
+"""Number of the first random stream for the noise of the labels, if the noise is seeded. The noise of the training
+takes streams from 0 on."""
 
 
 class LabelRelease(NamedTuple):
@@ -62,7 +62,7 @@ def must_learn_labels(classes: Any) -> bool:
     return isinstance(classes, str) and classes == LEARN
 
 
-def require_typed_labels(labels: Any) -> Any:
+def require_typed_classifier_labels(labels: Any) -> Any:
     """Returns the labels as an array whose type does not depend on single records.
 
     An array or a column keeps its type, and Python objects in it become texts. Raises TypeError for labels without a
@@ -97,7 +97,7 @@ def plan_label_release(
     """Divides a budget between the release of the labels and training.
 
     ``rest(epsilon, delta)`` returns the charge of training. If a pipeline has divided the budget, ``spent`` is the
-    budget of the labels, and it is paid in addition to ``target``. If ``spent`` is None, the labels are paid from
+    budget of the labels, and is spent in addition to ``target``. If ``spent`` is None, the labels are paid from
     ``target``.
     """
     if spent is not None:
@@ -110,8 +110,8 @@ def plan_label_release(
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
     compute_count_noise_and_threshold(1, *own)
-    # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. With the whole delta, such
-    # an algorithm would leave no delta for the labels.
+    # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. If such an algorithm got
+    # the whole delta, no delta would be left for the labels.
     part = target.delta / 2
 
     def plan_labels_for_epsilon(epsilon: float) -> LabelRelease:
@@ -119,7 +119,7 @@ def plan_label_release(
         return LabelRelease(own, epsilon, part, build_caps_for_charge(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
-    return plan_with_remaining_budget(
+    return find_remaining_budget_share(
         plan_labels_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
     )
 
@@ -127,9 +127,9 @@ def plan_label_release(
 def release_classifier_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
-    """Returns the frequent labels, as texts, and the mechanisms that released them.
+    """Releases the frequent labels. Returns these labels as texts, and the mechanisms of the release.
 
-    ``counts`` returns the number of records of each label. The caller must have charged for the release before.
+    ``counts`` returns the number of records of each label. The caller must charge for the release first.
     """
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(compute_label_charge(spent)), source)
@@ -138,7 +138,7 @@ def release_classifier_labels(
 
 
 def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """Returns the labels of ``present`` whose text is in ``texts``, in the same order and of the same type.
+    """Returns the labels of ``present`` whose text is in ``texts``. Their order and type are those of ``present``.
 
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
@@ -177,10 +177,10 @@ def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[
 def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
-    Raises RuntimeError for a label that is not among the classes, because training would take it for another label.
+    Raises RuntimeError for a label that is not among the classes. Training would take such a label for another one.
     """
     try:
-        if len(classes) == 2:  # a faster comparison, since each pass over the data computes this
+        if len(classes) == 2:  # this comparison, which each pass over the data makes, is faster
             found = np.asarray(labels == classes[1], dtype=np.intp)
         else:
             found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
@@ -192,6 +192,7 @@ def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArr
     return found
 
 
-def exclude_records_from_training(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
-    """Returns the features with NaN in the rows of ``others``, so that these records contribute nothing."""
+def exclude_records_of_estimator(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
+    """Returns the features with NaN in the rows that the mask ``others`` marks, so that these records contribute
+    nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

@@ -29,18 +29,18 @@ from .labels import (
     LabelRelease,
     check_label_type_of_blocks,
     count_records_of_labels,
-    exclude_records_from_training,
+    exclude_records_of_estimator,
     find_places_of_labels,
     must_learn_labels,
     plan_label_release,
     release_classifier_labels,
-    require_typed_labels,
+    require_typed_classifier_labels,
     select_classifier_labels,
 )
 from .preparation import (
     LabelPreparation,
-    count_classes_of_block,
-    list_classes_of_block,
+    count_classifier_classes_of_block,
+    list_classifier_classes_of_block,
     read_classifier_labels,
     scale_features_for_estimator,
 )
@@ -48,7 +48,7 @@ from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_estimator_features
 
-# A hint that the error about undeclared labels ends with, if the labels seem to be indices of the declared ones.
+# A hint at the end of the error about undeclared labels, if these seem to be indices of the declared labels.
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
@@ -57,18 +57,19 @@ PLACES = (
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base class of private classifiers. It checks the input, bounds the features, trains and keeps the account.
+    """Base class of private classifiers, which checks the input, bounds the features, trains and keeps the account.
 
     Parameters
     ----------
     algorithm : the training algorithm; None stands for ``NoisyGD()``.
     epsilon, delta : the guarantee to meet under adding or removing one record; epsilon is at most 1e6. The noise is
         chosen to meet the guarantee. With ``epsilon=None`` the algorithm's own noise is used, and ``privacy_`` reports
-        the resulting epsilon at ``delta``. Neither has a default: a privacy parameter is a decision.
+        the resulting epsilon at ``delta``. Epsilon and delta have no defaults, because a privacy parameter is a
+        decision.
     classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
-        them to be public. A record with a label that is not declared is an error. This error is not charged, and it
-        tells whoever chooses ``classes`` that some record has another label. "learn" first releases, with noise, the
-        labels that many records have, at a hundredth of the budget. Records with any other label then contribute
+        them to be public. A record with a label that is not declared is an error. This error is not charged, and
+        reveals to whoever chooses ``classes`` that some record has another label. "learn" first releases, with noise,
+        the labels that many records have, at a hundredth of the budget. Records with any other label then contribute
         nothing (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors are computed. With None the
         number is private: a noisy count is released first, at a hundredth of the budget, and the run uses this count.
@@ -76,24 +77,24 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         records and batch sizes are then sums of these ratios.
     bounds : public (low, high), each a number or one number for each feature. Features are clipped to these bounds and
         mapped to [0, 1]. The bounds must not be computed from the data. With None, features stay as they are, and no
-        scaling is fitted. A warning then tells whoever holds the records if most records have a feature beyond 10,
-        because such a feature drowns the others.
+        scaling is fitted. If most records then have a feature beyond 10, a warning to whoever holds the records says
+        so, because such a feature drowns the other features.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss; w includes the intercept.
     fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible by the
         generator Philox, which is meant for experiments and never for a release.
     callback : a function that is called after each release with the number of releases so far and their total. The
         total is None if the run is adaptive.
-    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge from the ledger before it looks at
-        a record. It raises ``BudgetExceeded`` if the budget does not cover the charge.
+    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge from the ledger before any record
+        is read. If the budget does not cover the charge, ``fit`` raises ``BudgetExceeded``.
     class_weight : a dict of declared weights of classes, which multiply the losses. A class that is left out has weight
         1.
     warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up.
     max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
-        number. It is required if records have weights, and it must not be computed from them.
+        number. The number is required if records have weights, and must not be computed from the weights.
 
     Training minimises the weighted mean of the losses plus the penalty. The largest possible weight is
-    ``max_sample_weight`` times the largest weight of a class. Only the ratio of each weight to the largest possible one
+    ``max_sample_weight`` times the largest weight of a class. Only the ratio of a weight to the largest possible weight
     matters. A record's gradient is clipped first and then multiplied by that ratio. Therefore weights change no
     guarantee, and ``max_norm`` need not be adapted to them (docs/theory/training.md, section 11). The declared largest
     weight wastes budget if few records have a weight near it.
@@ -103,18 +104,18 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     privacy_ : ``Bound`` on the epsilon of ``charged_`` at ``delta``
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; if records were counted, the count comes before the training
-    statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
+    statement_ : the ``tightdp.Statement`` of the fit, which says what the bound covers and assumes
     public_size_ : the number of records that the run used, which was given or released; each record counts as its
         relative weight
     bounds_ : the ``bounds`` that the last fit used and that predictions use, as two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
-    You may publish the fitted parameters and the public facts above, and nothing else. Errors are meant for those who
-    hold the data. The release has, to the last bit, the distribution that is charged, because sums are sums of integers
-    and noise is sampled exactly (docs/theory/exact.md).
+    You may publish the fitted parameters and the public facts above, and nothing else. Error messages are meant for
+    those who hold the data. The release has, to the last bit, the distribution that is charged, because sums are sums
+    of integers and noise is sampled exactly (docs/theory/exact.md).
 
-    A record contributes nothing if one of its features is NaN, or if its gradient overflows. Without ``bounds``, it
-    contributes nothing either if one of its features is infinite. Gradients can only overflow without ``bounds``, for
+    A record contributes nothing if one of its features is NaN, or if its gradient overflows. Without ``bounds``, a
+    record with an infinite feature contributes nothing either. Gradients can only overflow without ``bounds``, for
     features beyond 1e100.
     """
 
@@ -139,8 +140,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
     ) -> Any:
-        """Continues from the last fit with more records, or the same ones. Each call by itself meets ``epsilon`` and
-        ``delta``.
+        """Continues from the last fit with more records, or with the same records. Each call by itself meets
+        ``epsilon`` and ``delta``.
 
         ``charged_`` and ``privacy_`` cover all calls since ``fit``, and every call adds its charge. ``disjoint=True``
         states that no record of this call was in an earlier call. You answer for the truth of this statement. If each
@@ -159,12 +160,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         ``n_classes`` is used if ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
-        size = _check.count("n_features", n_features)
+        size = _check.check_count_argument("n_features", n_features)
         if must_learn_labels(self.classes):
             return self._plan_labels(size).charge
         labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
         return self._compute_charge(
-            self._build_model(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta
+            self._build_model(size, _check.check_count_argument("n_classes", labels, least=2)), self.epsilon, self.delta
         )
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
@@ -204,7 +205,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         features = scale_features_for_estimator(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn_labels(self.classes) or must_learn_labels(classes)
         labels, present = read_classifier_labels(
-            "y", require_typed_labels(y) if learning else y, few=learning and not again
+            "y", require_typed_classifier_labels(y) if learning else y, few=learning and not again
         )
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
@@ -215,7 +216,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             targets = np.searchsorted(self.classes_, labels)
         else:
             targets, others = find_places_of_labels(labels, self.classes_)
-            features = exclude_records_from_training(features, others)
+            features = exclude_records_of_estimator(features, others)
         table = self._compute_class_weights()
         if table is not None:
             sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
@@ -224,18 +225,18 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _prepare_stream(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
     ) -> RecordStream:
-        """Makes the stream of prepared records, after a pass that reads the labels, and counts them if they are to be
-        learned."""
+        """Returns the stream of prepared records, after a pass over the labels. If labels are to be learned, the pass
+        counts them."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if must_learn_labels(self.classes) or must_learn_labels(classes):
             check_label_type_of_blocks(blocks)
-            blocks, found = scan_blocks(blocks, count_classes_of_block)
+            blocks, found = scan_blocks(blocks, count_classifier_classes_of_block)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            blocks, labels = scan_blocks(blocks, list_classes_of_block)
+            blocks, labels = scan_blocks(blocks, list_classifier_classes_of_block)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
         return RecordStream(blocks, prepare, largest=largest)
@@ -314,7 +315,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._opened = plan, history, payment
 
     def _compute_class_weights(self) -> Vector | None:
-        """Returns the declared weights divided by the largest of them, in the order of ``classes_``.
+        """Returns the weights of the classes divided by the largest weight, in the order of ``classes_``.
 
         A class that is left out has weight 1, which may be the largest weight. Returns None if no weights are declared.
         """
@@ -379,7 +380,7 @@ class LinearClassifier(PrivateClassifier):
 
 
 class ProbabilisticClassifier(PrivateClassifier):
-    """A classifier whose scores are log-odds. It is trained with the logistic loss of two or more classes."""
+    """A classifier whose scores are log-odds, and whose loss is the logistic loss of two or more classes."""
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Multinomial(classes)
@@ -419,8 +420,8 @@ class LogisticRegression(ProbabilisticClassifier, LinearClassifier):
 
 @dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifier):
-    """Private linear support vector machine with the hinge loss. If there are more than two classes, a score for each
-    class against the rest is trained, all scores together.
+    """Private linear support vector machine with the hinge loss. If there are more than two classes, each class has a
+    score that tells it from all other classes, and all scores are trained together.
 
     With ``huber`` > 0 the kink of the hinge is rounded where |1 - margin| <= huber.
 

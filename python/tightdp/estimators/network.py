@@ -42,8 +42,8 @@ class MLPClassifier(ProbabilisticClassifier):
     fit_intercept: bool = field(default=True, init=False)
 
     def _build_model(self, features: int, classes: int) -> Perceptron:
-        _check.choice("activation", self.activation, tuple(ACTIVATIONS))
+        _check.check_choice_argument("activation", self.activation, tuple(ACTIVATIONS))
         sizes = self.hidden_layer_sizes
         widths: Iterable[int] = sizes if isinstance(sizes, Iterable) else [sizes]
-        hidden = [_check.count("hidden_layer_sizes", width) for width in widths]
+        hidden = [_check.check_count_argument("hidden_layer_sizes", width) for width in widths]
         return Perceptron(features, hidden, self._loss(classes), self.activation)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
-from ..models.dense import apply_affine_map
+from ..models.dense import apply_dense_affine_map
 from ..models.grid import choose_contribution_grid, exact_bound
 from ..models.records import Records
 from ..records.decoded_copies import cache_decoded_blocks
@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_not_fitted_part
+from .shared.all_or_nothing import fit_copy_of_estimator
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_estimator_features
 from .shared.statements import UNSCALED
 
@@ -40,12 +40,12 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     n_components : the number of components, at most the number of features.
     epsilon, delta : the guarantee to meet under adding or removing one record.
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
-        The sensitivity is the largest Frobenius norm that one record can add. It is 5/4 max_norm^2, or max_norm^2
-        without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less.
-    center : whether a private mean is subtracted. The one release then contains the sum of the rows and their number as
-        well. False takes eigenvectors of the second moment, with a fifth less noise. It is meant for columns that are
-        known to be centred.
+        The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
+        max_norm^2 without ``center``.
+    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down, and so weighs less.
+    center : whether a private mean is subtracted. If so, the release also contains the sum and the number of the rows.
+        If not, the components are eigenvectors of the second moment, with a fifth less noise. Choose False for columns
+        that are known to be centred.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers.
 
@@ -75,14 +75,14 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may be given in blocks. The argument y is not used.
 
         Returns the estimator itself.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = make_algorithm_source(self.random_state)
@@ -100,14 +100,14 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
             records = RecordStream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        count = _check.count("n_components", self.n_components, most=size)
+        count = _check.check_count_argument("n_components", self.n_components, most=size)
         whole = size + self.center
         released, ledger = self._release_moment(build_second_moment_query(records, length, whole), noise, source)
         moment = unpack_second_moment(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
-            # The last entry is the noisy number of records, times constant^2. It may be small or negative, and is then
-            # raised to the noise's standard deviation, since a smaller value cannot be told from 0.
+            # The last entry is the noisy number of records, times constant^2. A small or negative entry is raised to
+            # the noise's standard deviation, since a smaller value cannot be told from 0.
             number, sums = max(moment[-1, -1], noise * length**2), moment[:-1, -1]
             self.mean_ = sums * (constant / number)
             moment = moment[:-1, :-1] - np.outer(sums, sums) / number
@@ -133,7 +133,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Returns coordinates in the components, shape (n, n_components), in the dtype of X.
+        """Returns the coordinates of the rows of X along the components, shape (n, n_components), in the dtype of X.
 
         Raises ``NotFittedError`` before ``fit``.
         """
@@ -142,7 +142,9 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_estimator_features(self, X, reset=False)
-        return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
+        return apply_dense_affine_map(
+            features, self.components_, -(self.components_ @ self.mean_) if self.center else None
+        )
 
 
 def _choose_pca_constant(max_norm: float) -> tuple[float, float]:
@@ -158,7 +160,7 @@ def _choose_pca_constant(max_norm: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _FeaturePreparation:
-    """A function that makes records of features, to which it appends the constant if there is one."""
+    """A function that makes records of features. If there is a constant, the function appends it to the features."""
 
     constant: float | None
 

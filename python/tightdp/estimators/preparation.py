@@ -16,7 +16,7 @@ from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_cell_kind
 from .labels import (
     count_records_of_labels,
-    exclude_records_from_training,
+    exclude_records_of_estimator,
     find_indices_of_labels,
     find_places_of_labels,
 )
@@ -27,7 +27,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
     """Returns the labels, and their sorted set.
 
     Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
-    kind, because no label is converted to the type of another one.
+    kind, because no label is converted to the type of another label.
     """
     try:
         if isinstance(given, (list, tuple)):
@@ -43,12 +43,12 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
 
-def list_classes_of_block(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+def list_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
     """Returns the different labels of a block."""
     return read_classifier_labels("y", targets, few=True)[1]
 
 
-def count_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
     """Returns the different labels of a block, and the number of records of each label."""
     labels, present = read_classifier_labels("y", targets, few=True)
     return present, count_records_of_labels(labels)
@@ -57,11 +57,11 @@ def count_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDAr
 LARGE = 10.0
 """Magnitude above which a feature is surely not scaled, since the noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records, from the first one on, that are searched for large features. A few are enough, because the unit
-of a column makes its features large in most records."""
+"""Number of records, from the first one on, that are searched for large features. These are enough, because a column in
+a small unit is large in most records."""
 
 
-def warn_of_unscaled_features(features: Array) -> None:
+def warn_estimator_of_unscaled_features(features: Array) -> None:
     """Warns if more than half of the first records have a feature of magnitude above ``LARGE``.
 
     The gradients of such records are clipped to one norm, and then say little about their other features. The warning
@@ -88,16 +88,16 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
-    """Returns the checked bounds of ``width`` features; None if ``given`` is None."""
+    """Returns the checked bounds of ``width`` features. Returns None if ``given`` is None."""
     if given is None:
         return None
     try:
         with np.errstate(over="ignore"):  # an infinite width is refused below
-            low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
+            low, high = (_check.check_array_argument("bounds", b).astype(dtype) for b in given)
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):
         raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-    _check.refuse_ambiguous_bounds("bounds", given, width)
+    _check.check_unambiguous_bounds_argument("bounds", given, width)
     if not (np.isfinite(span).all() and (span > 0).all()):
         raise ValueError(
             f"bounds must be finite and low < high in every feature, and so must be the width high - low: "
@@ -110,7 +110,7 @@ def broadcast_estimator_bounds(given: Any, width: int) -> Pair | None:
     """Returns checked bounds as new arrays of doubles, with one number for each feature."""
     if given is None:
         return None
-    low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
+    low, high = (np.array(np.broadcast_to(_check.check_array_argument("bounds", each), (width,))) for each in given)
     return low, high
 
 
@@ -122,7 +122,7 @@ def is_same_estimator_bounds(one: Pair | None, other: Pair | None) -> bool:
 
 
 def scale_features_for_estimator(bounds: Bounds | None, features: Array) -> Array:
-    """Returns features clipped to their bounds and mapped to [0, 1]. Without bounds they stay as they are."""
+    """Returns features clipped to their bounds and mapped to [0, 1]. If there are no bounds, features do not change."""
     if bounds is None:
         return features
     low, high, span = bounds
@@ -146,7 +146,7 @@ class LabelPreparation:
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:
             labels, others = find_places_of_labels(targets, self.classes)
-            features = exclude_records_from_training(features, others)
+            features = exclude_records_of_estimator(features, others)
         else:
             labels = find_indices_of_labels(targets, self.classes)
         weights = None if self.weights is None else self.weights[labels]

@@ -19,9 +19,9 @@ from ..algorithms.driver import (
 )
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import (
-    check_algorithm_after_count,
+    check_algorithm_beside_count,
     compute_algorithm_charge_with_count,
-    rehearse_algorithm_plan,
+    rehearse_algorithm_run,
 )
 from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
@@ -46,28 +46,28 @@ from .preparation import (
     is_same_estimator_bounds,
     resolve_estimator_bounds,
     scale_features_for_estimator,
-    warn_of_unscaled_features,
+    warn_estimator_of_unscaled_features,
 )
 from .shared import statements as stated
-from .shared.all_or_nothing import fit_on_a_copy
+from .shared.all_or_nothing import fit_copy_of_estimator
 from .shared.continued_account import ContinuedFitAccount
 from .shared.nested_parameters import NestedParameters
-from .shared.ownership import check_not_fitted_part
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""Two counts of earlier runs, as they are before the first run: the number of all runs, and the number of runs whose
-records were in no run before."""
+"""The two counts of earlier runs before the first run. The first counts all runs, and the second counts the runs whose
+records were in no earlier run."""
 
 
-def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:
-    """Returns the seed of the run that follows ``runs`` runs, so that its noise differs from that of the first run."""
+def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
+    """Returns the seed of the run that follows ``runs`` earlier runs, so that the new noise differs from theirs."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(NestedParameters):
-    """The parameters, the training and the account of an estimator. A subclass defines the model and its targets."""
+    """The parameters, the training and the account of an estimator. A subclass defines the model and the targets."""
 
     algorithm: Algorithm | None = None
     epsilon: float | None = None
@@ -84,7 +84,7 @@ class PrivateEstimator(NestedParameters):
     max_sample_weight: float | None = None
     _default: ClassVar[type[Any]] = NoisyGD
     _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
-    """Names of the model's settings, which a run that continues the last one cannot change."""
+    """Names of the settings of the model. A run that continues the last run cannot change these settings."""
 
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         """Checks an array, its targets and its weights, and returns them as records.
@@ -116,12 +116,14 @@ class PrivateEstimator(NestedParameters):
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
             return compute_algorithm_charge_with_count(algorithm, Public(0, model.size, regularization, linear), target)
-        public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
+        public = Public(
+            _check.check_count_argument("public_size", self.public_size), model.size, regularization, linear
+        )
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors about settings that a run would otherwise raise after it was charged.
+        """Raises the errors about settings that a run would otherwise raise after its charge was spent.
 
         Callers that charge before the run begins call this method first.
         """
@@ -138,17 +140,17 @@ class PrivateEstimator(NestedParameters):
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
-            check_algorithm_after_count(algorithm, facts, target, nothing)
+            check_algorithm_beside_count(algorithm, facts, target, nothing)
         else:
-            rehearse_algorithm_plan(algorithm.plan(facts, target), nothing, facts)
+            rehearse_algorithm_run(algorithm.plan(facts, target), nothing, facts)
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
@@ -162,7 +164,7 @@ class PrivateEstimator(NestedParameters):
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
             if self.bounds is None and isinstance(records, Records):
-                warn_of_unscaled_features(records.features)
+                warn_estimator_of_unscaled_features(records.features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
@@ -184,7 +186,7 @@ class PrivateEstimator(NestedParameters):
             delta=self.delta if rest is None else rest.delta,
             public_size=self.public_size,
             regularization=self.regularization,
-            random_state=_shift_seed_of_refit(self.random_state, runs),
+            random_state=_shift_seed_of_estimator(self.random_state, runs),
             callback=self.callback,
             ledger=payment if rest is None else None,  # the release of labels has paid for the whole run
             note=note,
@@ -213,9 +215,10 @@ class PrivateEstimator(NestedParameters):
         again: bool,
         disjoint: bool,
     ) -> None:
-        """Keeps the parameters of a run, and the account of the run, of its release of labels and of earlier runs.
+        """Keeps the parameters of a run. Also keeps the account of the run, its release of labels and earlier runs.
 
-        ``opened`` is the release of labels: its plan, its mechanisms and its payment; None if no labels were learned.
+        ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
+        learned.
         """
         account = ContinuedFitAccount(run.charged, run.history)
         if opened is not None:
@@ -247,7 +250,7 @@ class PrivateEstimator(NestedParameters):
         )
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
-        """Returns the bounds of this fit. Predictions use them, even if ``bounds`` is set to others afterwards."""
+        """Returns the bounds of this fit, and keeps them for predictions, even if ``bounds`` is changed afterwards."""
         bounds, pair = (
             resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),
             broadcast_estimator_bounds(self.bounds, width),

@@ -1,6 +1,6 @@
 """Private linear and ridge regression, which solves for the weights from one noisy second moment.
 
-The second moment is taken over the rows (features, 1, target). It is released as in ``DPPCA``, so its sums are exact,
+The second moment is taken over the rows (features, 1, target). The release is as in ``DPPCA``, so its sums are exact,
 and the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
 """
 
@@ -28,8 +28,8 @@ from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
 from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_not_fitted_part
+from .shared.all_or_nothing import fit_copy_of_estimator
+from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -54,9 +54,9 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         they are.
     target_bounds : public (low, high) of the target, in the same range. The target is clipped to them and mapped to
         [-1, 1]. Required.
-    max_norm : L2 bound on a mapped record (features, 1, target). A longer record is scaled down, and so weighs less.
-        None takes sqrt(1 + (d + 1)/3), the root mean square of the norms of records whose mapped values are uniform; d
-        is the number of features.
+    max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down, and so weighs
+        less. None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square
+        of the records' norms.
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
         weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), the size of the noise. With a
         smaller penalty, the inverse of the second moment would be mostly noise.
@@ -101,7 +101,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately to features X (n, d) and numbers y (n,), or to ``Blocks``, which hold both.
@@ -110,7 +110,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
         Returns the estimator itself.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weighted_blocks(blocks, "Ridge")
@@ -215,7 +215,7 @@ class _Settings(NamedTuple):
     noise: float
     """Standard deviation of the moment's noise, divided by max_norm^2."""
     penalty: float | None
-    """Setting ``regularization``."""
+    """The setting ``regularization``, which may be None."""
     max_norm: float
     rows: _MomentPreparation
 
@@ -234,9 +234,9 @@ def validate_regression_block(features: NDArray[Any], targets: NDArray[Any]) -> 
 
 
 def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the targets of a block that ``validate_regression_block`` has checked, as doubles. NaN stays NaN.
+    """Returns the targets of a block as doubles, after ``validate_regression_block`` has checked them. NaN stays NaN.
 
-    Raises RuntimeError if a later pass finds targets that are not numbers.
+    Raises RuntimeError if targets are not numbers in a later pass.
     """
     try:
         return np.asarray(targets.astype(np.float64))
@@ -245,10 +245,11 @@ def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _solve_ridge_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
-    """Returns the weights that minimise the estimated squared error: those of the features, then the constant if any.
+    """Returns the weights that minimise the estimated squared error. The weights of the features come first. The
+    constant follows, if there is one.
 
     The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative. Therefore eigenvalues
-    below ``noise``, the standard deviation of the noise, are raised to it.
+    are raised to at least ``noise``, the standard deviation of the noise.
     """
     a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
     a[np.arange(size), np.arange(size)] += penalty

@@ -11,8 +11,8 @@ from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
 """Largest absolute value of a bound, and smallest width of the interval between two bounds. A regression multiplies a
-weight by one width and a bound, and divides it by another width. With these limits the result is far below the largest
-double."""
+weight by a width and by a bound, and divides the product by another width. With these limits the result is far below
+the largest double."""
 
 
 class EstimatorScale(NamedTuple):
@@ -31,10 +31,10 @@ class EstimatorScale(NamedTuple):
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
         try:
-            low, high = (np.broadcast_to(_check.reals(name, each), (size,)) for each in bounds)
+            low, high = (np.broadcast_to(_check.check_array_argument(name, each), (size,)) for each in bounds)
         except (TypeError, ValueError):
             raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
-        _check.refuse_ambiguous_bounds(name, bounds, size)
+        _check.check_unambiguous_bounds_argument(name, bounds, size)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"{name} must be finite and low < high in every column")
         if not (np.abs([low, high]) <= FARTHEST).all():

@@ -19,14 +19,14 @@ from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import choose_contribution_grid, clip_rows_to_grid
+from ..models.grid import choose_contribution_grid, clip_contribution_rows_to_grid
 from ..models.records import Records
 from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Number of binary digits of a row's entries. With so few, products of two entries add up exactly in doubles over 2^19
-rows."""
+"""Number of binary digits of a row's entries. With so few digits, products of two entries add up exactly in doubles
+over 2^19 rows."""
 
 
 class SecondMomentEstimator:
@@ -54,7 +54,7 @@ class SecondMomentEstimator:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
     def _resolve_noise(self) -> float:
-        """Returns the noise multiplier of the moment. If it is not given, ``epsilon`` and ``delta`` determine it."""
+        """Returns the noise multiplier of the moment, which is given or follows from ``epsilon`` and ``delta``."""
         return resolve_noise_from_budget(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
@@ -62,7 +62,8 @@ class SecondMomentEstimator:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """Pays, releases the moment, and returns it with the statement's text about the ledger (None without one)."""
+        """Pays for the moment and releases it. Returns the moment, and the statement's text about the ledger or
+        None."""
         budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value
@@ -75,8 +76,8 @@ class SecondMomentEstimator:
 def build_second_moment_query(records: Records | RecordStream, max_norm: float, size: int | None = None) -> Query:
     """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
-    The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the
-    diagonal. ``size`` is the length of a row, if it differs from the width of ``records``.
+    The sum is a symmetric matrix. The query's value is a vector of the diagonal of this matrix, followed by the entries
+    above the diagonal. ``size`` is the length of a row, if this differs from the width of ``records``.
 
     The query's ``scale`` is 1 on the diagonal and 1/sqrt(2) above it. The norm of the vector divided by ``scale`` is
     then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).
@@ -97,7 +98,7 @@ def build_second_moment_query(records: Records | RecordStream, max_norm: float, 
 def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
-        rows = clip_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
+        rows = clip_contribution_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
     return pack_second_moment(total)
 

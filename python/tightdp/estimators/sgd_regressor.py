@@ -15,7 +15,7 @@ from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
 from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
 from ..records.stream import RecordStream
-from .labels import exclude_records_from_training
+from .labels import exclude_records_of_estimator
 from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
 from .private_estimator import PrivateEstimator
 from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
@@ -39,13 +39,13 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         features as they are.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
         and targets are the mapped ones.
-    the others : as for ``LogisticRegression``. Weights of records work as they do there.
+    the others : as for ``LogisticRegression``, weights of records included.
 
-    Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of X and y as they are given. Within ``bounds`` the
-    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit. Predictions
-    use them, whatever you set afterwards. The other attributes are as for ``LogisticRegression``.
+    Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of the given X and y. Within ``bounds`` the
+    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit, which
+    predictions use. The other attributes are as for ``LogisticRegression``.
 
-    ``Ridge`` is the better choice for few features. It releases one second moment, of about d^2/2 numbers for d
+    For few features ``Ridge`` is the better choice. ``Ridge`` releases one second moment, of about d^2/2 numbers for d
     features, and takes one pass over the data.
 
     The other settings, ``public_size``, ``fit_intercept``, ``random_state``, ``callback``, ``ledger``,
@@ -87,7 +87,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         ``n_features`` is an integer >= 1, and ``n_classes`` is ignored. Raises the errors that ``fit`` would raise
         about the settings.
         """
-        return self._compute_charge(self._build_model(_check.count("n_features", n_features)), self.epsilon, self.delta)
+        return self._compute_charge(
+            self._build_model(_check.check_count_argument("n_features", n_features)), self.epsilon, self.delta
+        )
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         self._rehearse_run(features, self._build_model(features), self.epsilon, self.delta)
@@ -182,6 +184,6 @@ class _RegressorPreparation:
         """Returns features and targets within bounds. A record whose target is NaN contributes nothing."""
         values = self.target.map_values(targets[:, None])[:, 0]
         missing = np.isnan(values)
-        return exclude_records_from_training(scale_features_for_estimator(self.bounds, features), missing), np.where(
+        return exclude_records_of_estimator(scale_features_for_estimator(self.bounds, features), missing), np.where(
             missing, 0.0, values
         )

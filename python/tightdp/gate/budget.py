@@ -19,15 +19,15 @@ from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 
 ROUNDING = 1e-12
-"""Relative excess of the charge over the cap. Half of the excess may be spent. So releases whose exact sum equals the
-cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
-EPSILON = _check.interval("(0, 1e6]")
+"""Relative excess of the charge over the cap that a caller asked for. Releases may use half of this excess. So releases
+whose exact costs add up to the cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
+EPSILON = _check.build_argument_check("(0, 1e6]")
 """Check of the range of epsilon, in nats, that training accepts. A larger epsilon protects nothing, and its calibration
 would take up to a minute."""
 
 
 class Target(NamedTuple):
-    """The guarantee that was asked for: (epsilon, delta), or delta alone if the algorithm has its own noise.
+    """The guarantee that a caller asked for: (epsilon, delta), or delta alone if the algorithm has its own noise.
 
     Fields
     ------
@@ -45,7 +45,8 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases that were made before the plan and count towards the guarantee. None stands for no such releases."""
+    """Releases that are made beside those of the plan, and that count towards the guarantee. None stands for no such
+    releases."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
@@ -62,7 +63,9 @@ class ReleaseBudget(Protocol):
     """A budget that the gate asks before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
-        """Pays for one release, or raises ``BudgetExceeded`` and pays nothing. The call is atomic among threads."""
+        """Pays for one release. If the budget does not cover the release, raises ``BudgetExceeded`` and pays nothing.
+
+        The call is atomic among threads."""
 
     def charge(self) -> Composition:
         """Returns the charge of the whole run, which is fixed before the run starts."""
@@ -71,9 +74,10 @@ class ReleaseBudget(Protocol):
 class Caps(CappedFilter):
     """A budget for adaptively chosen Gaussians up to a total, and for every other mechanism up to a count.
 
-    ``gaussian`` caps the sum of 1/noise_multiplier^2. ``others`` lists mechanisms and their counts. Any adaptive use is
-    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). If a mechanism on
-    a Poisson sample is not among ``others``, it is charged as the same mechanism on all records, which dominates it.
+    ``gaussian`` caps the sum of 1/noise_multiplier^2. ``others`` lists mechanisms and their counts. Any adaptive use of
+    the caps is dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). A
+    mechanism on a Poisson sample that is not among ``others`` is charged as the same mechanism on all records, which
+    dominates it.
 
     Parameters
     ----------
@@ -129,8 +133,8 @@ def split_gaussians_from_charge(charge: Composition) -> tuple[float, list[tuple[
 
 
 class BudgetWithinCaps:
-    """A plan's own budget, and caps that the plan must not exceed. Both must allow a release, and the charge is the
-    charge of the caps."""
+    """A plan's own budget, and caps that the plan must not exceed. A release needs the consent of both, and the charge
+    of the run is the charge of the caps."""
 
     def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps
@@ -162,8 +166,9 @@ def resolve_noise_from_budget(
 ) -> float:
     """Returns the noise multiplier of a run.
 
-    It is the algorithm's own, or the smallest with which ``plan`` and the releases ``target.beside`` together meet the
-    target. Raises ValueError if the algorithm's own noise multiplier is not a positive number."""
+    If the algorithm has its own ``noise_multiplier``, it is returned. Otherwise the smallest noise multiplier is
+    returned with which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the
+    algorithm's own noise multiplier is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

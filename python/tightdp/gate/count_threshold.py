@@ -42,9 +42,9 @@ def compute_count_noise_and_threshold(columns: int, noise_multiplier: float, fai
 
 
 def find_noisy_count_threshold(sigma: float, failure: float) -> int:
-    """Returns about the least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, where Z is standard normal.
+    """Returns a T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, where Z is standard normal.
 
-    The returned T satisfies the inequality. It may be larger than the least one."""
+    The returned T is the least such T, or slightly larger."""
     least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
     while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:
         least += 1

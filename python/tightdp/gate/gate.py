@@ -26,7 +26,7 @@ from .budget import ReleaseBudget
 from .count_threshold import compute_count_noise_and_threshold, select_values_above_threshold
 from .minimum_query import PerturbedMinimumQuery
 from .oracle import Integers, Query
-from .selection import ExactCoins, select_by_exponential_mechanism, select_by_permute_and_flip
+from .selection import SelectionCoins, select_score_by_exponential_mechanism, select_score_by_permute_and_flip
 from .shares import NoiseShare
 
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
@@ -36,8 +36,8 @@ T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 class Release(Generic[T]):
     """A released value and the mechanism that was charged for it.
 
-    ``value`` is an array, an index or texts, which may be published, and ``mechanism`` was charged for it. Methods
-    of ``Gate`` make releases, and raise an error instead if the budget does not cover one.
+    ``value`` is an array, an index or texts, and may be published. Methods of ``Gate`` make releases. If the budget
+    does not cover a release, the method raises an error instead.
 
     >>> from tightdp.train import Release
     >>> Release(3, dp.PureDP(0.1)).value
@@ -53,11 +53,11 @@ class Gate:
 
     Parameters
     ----------
-    budget : asked to ``spend`` the mechanism before each release. If this raises ``BudgetExceeded``, nothing is spent.
+    budget : asked to ``spend`` the mechanism before each release. If it raises ``BudgetExceeded``, nothing is spent.
     source : random source that draws the Poisson batches and the noise.
     callback : called after each release with the number of releases so far.
-    pay : called once, after the first release has passed all checks and before any record is read. It charges a ledger
-        for the whole run, or raises.
+    pay : a function that charges a ledger for the whole run, or raises. It is called once, after the first release has
+        passed all checks and before any record is read.
 
     One query is built and released like this:
 
@@ -95,7 +95,8 @@ class Gate:
         If the query has a ``scale``, the standard deviation in each coordinate is multiplied by the coordinate's scale.
         For an empty batch, the noise alone is released.
 
-        Returns the ``Release``. Raises ``BudgetExceeded``, and releases nothing, if the budget does not cover it.
+        Returns the ``Release``. If the budget does not cover the release, raises ``BudgetExceeded`` and releases
+        nothing.
         """
         charge = Gaussian(noise_multiplier)
         shift, deviation = _choose_query_shift_and_deviation(query, charge.noise_multiplier)
@@ -108,29 +109,30 @@ class Gate:
     def release_least_index(
         self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0
     ) -> Release[int]:
-        """Releases the index of (about) the smallest score + ``offset``. The offset is public and is rounded to the
-        query's grid.
+        """Releases the index of (about) the smallest sum of a score and its ``offset``.
+
+        Offsets are public, and are rounded to the query's grid.
 
         With ``BoundedRange(eta)`` the index is chosen by the exponential mechanism, which adds Gumbel noise of scale
         sensitivity / eta to the scores. With ``PureDP(epsilon)`` the index is chosen by permute-and-flip, which adds
         exponential noise of scale sensitivity / epsilon. These scales are enough because one record moves all scores in
         the same direction. Both mechanisms are sampled exactly (docs/theory/selection.md).
 
-        ``query`` is one of scores, and ``offset`` has one number for each of them. Returns the ``Release`` of the
-        index. Raises ValueError for another query.
+        ``query`` must be a query of scores. ``offset`` is a number, or has one number for each score. Returns the
+        ``Release`` of the index. Raises ValueError for another kind of query.
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
         if isinstance(mechanism, BoundedRange):
-            rate, choose = _check.positive("eta", mechanism.eta), select_by_exponential_mechanism
+            rate, choose = _check.positive("eta", mechanism.eta), select_score_by_exponential_mechanism
         else:
-            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_by_permute_and_flip
+            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
         with np.errstate(over="ignore"):  # an index whose offset overflows is never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
-        return self._finish_release(choose(scores, a_step, ExactCoins(self._source)), spent)
+        return self._finish_release(choose(scores, a_step, SelectionCoins(self._source)), spent)
 
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
@@ -157,12 +159,13 @@ class Gate:
     def release_perturbed_minimum(
         self, query: PerturbedMinimumQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """Releases the minimum of an objective with noise N(0, (noise_multiplier * sensitivity)^2 I), plus more noise.
+        """Releases the minimum of an objective that contains the noise N(0, (noise_multiplier * sensitivity)^2 I).
 
-        The minimum is rounded to a grid. The deviation of the second noise is ``cover`` times the largest error of the
-        computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+        A second noise is added to the minimum, which is rounded to a grid. The deviation of the second noise is
+        ``cover`` times the largest distance of the computed minimum from the true one. The caller states the
+        ``charge``, which docs/theory/perturbation.md proves.
 
-        ``query`` is one that ``build_perturbed_query`` made. Returns the ``Release`` of the minimum.
+        ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """
         inside = _convert_noise_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
         outside = _convert_noise_to_grid_units(cover, query.cover, query.grid)
@@ -178,8 +181,8 @@ class Gate:
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
-        """Asks the budget for a release, and pays the whole charge before the first release. Returns the charged
-        mechanism."""
+        """Asks the budget for a release. Before the first release, pays the charge of the whole run. Returns the
+        mechanism that the release is charged as."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
@@ -200,7 +203,7 @@ class Gate:
 def find_largest_gate_noise(size: int) -> float:
     """Returns a noise multiplier with which sums of ``size`` coordinates of equal scale can be released.
 
-    Any smaller noise multiplier can be used too."""
+    These sums can also be released with any smaller noise multiplier."""
     # _choose_query_shift_and_deviation coarsens the grid until a record moves the sum by at most about 2 sqrt(size)
     # units.
     return FAST / (2.01 * math.sqrt(size))
@@ -210,10 +213,10 @@ def _choose_query_shift_and_deviation(query: Query, noise_multiplier: float) -> 
     """Returns the number of binary digits by which the sum is rounded down, and the noise's standard deviation in units
     of the rounded sum.
 
-    Normal numbers are sampled fast if their deviation is at most ``FAST``. If it would be larger, the sum is first
-    rounded down to multiples of 2^shift. One record can then move each coordinate by up to one more unit of the
-    rounded sum (docs/theory/exact.md, section 2). The deviation is never rounded down. It is one number for all
-    coordinates, or an array with one for each.
+    Normal numbers are sampled fast if their deviation is at most ``FAST``. If the deviation would be larger, the sum is
+    first rounded down to multiples of 2^shift. One record can then move each coordinate by up to one more unit of the
+    rounded sum (docs/theory/exact.md, section 2). The deviation is never rounded down. The returned deviation is one
+    number for all coordinates, or an array with one number for each coordinate.
     """
     scale = query.scale
     squares = math.prod(query.shape) if scale is None else float((scale**-2.0).sum())

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.dense import apply_affine_map
-from ..models.grid import choose_contribution_grid, row_clip_factors, truncate_contributions_to_grid
+from ..models.dense import apply_dense_affine_map
+from ..models.grid import choose_contribution_grid, compute_contribution_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model import Vector
 from ..models.records import Array, Records
@@ -30,8 +30,8 @@ from .solver import MinimumNotReached, compute_solver_dot_product, compute_solve
 
 SLACK = 1e-6
 """Norm of F's gradient to which a minimum is certified, divided by the largest norm of one record's gradient. For up to
-some 10^7 records it is far above the rounding errors of F's gradient (``MinimumQueryPoint.error``). Any useful noise is
-far larger."""
+some 10^7 records this norm is far above the rounding errors of F's gradient (``MinimumQueryPoint.error``), and far
+below any useful noise."""
 OUTWARD = 1 + 2.0**-40
 """Factor on a computed constant that outweighs the rounding errors of the few products in it."""
 MOST_REGULARIZATION = 1e100
@@ -42,11 +42,11 @@ blocks lose digits (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 """Largest relative rounding error of one operation in doubles."""
 STAGE, STAGE_PASSES = 0.1, 300
-"""Tolerance, divided by the largest norm of one record's gradient, and number of passes over the data, for a minimum
-that is only a starting point."""
+"""Two limits for a minimum that is only a starting point: the norm of its gradient, divided by the largest norm of one
+record's gradient, and the number of passes over the data."""
 COVER_BITS = 6
-"""Number of binary digits of the distance that the second noise covers. Truncation to these digits adds a 64th to the
-distance."""
+"""Number of binary digits of the distance that the second noise covers. Truncation to these digits increases the
+distance by a 64th."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class MinimumObjective:
     loss: Loss
     max_norm: float
     convexity: float
-    """Public number of records times the regularization."""
+    """The public number of records times the regularization."""
 
     @property
     def largest_gradient_norm(self) -> float:
@@ -79,9 +79,10 @@ class PerturbedMinimumQuery:
     """The query of the minimum of F with a noise vector b, which the gate draws (docs/theory/perturbation.md, section
     3).
 
-    The entries of b are integers times ``noise_grid``. The deviation of b is a multiple of ``sensitivity``, and b makes
-    the true minimum private. If the true minima of two neighbours agree, the distance of the computed minima is at most
-    ``cover``, and a second noise covers this distance. The entries of the value are integers times ``grid``.
+    The entries of b are integers times ``noise_grid``. The noise b makes the true minimum private, and its deviation is
+    a multiple of ``sensitivity``. If the true minima of two neighbours agree, the distance of the computed minima is at
+    most ``cover``, and a second noise covers this distance. The entries of the query's value are integers times
+    ``grid``.
     """
 
     shape: tuple[int, ...]
@@ -108,9 +109,9 @@ def build_minimum_objective(public: Public, max_norm: float) -> MinimumObjective
 def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query:
     """Returns the query of the minimum of F with b = 0. The search starts from ``w``.
 
-    The sensitivity has three terms. One record moves the true minimum by the largest gradient norm over the convexity.
-    The two computed minima are off by twice the tolerance over the convexity. Rounding moves each coordinate by up to a
-    grid step."""
+    The sensitivity has three terms. One record moves the true minimum by at most the largest gradient norm, divided by
+    the convexity. The distances of the two computed minima from the true ones add up to at most twice the tolerance,
+    divided by the convexity. Rounding moves each coordinate by up to a grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = choose_contribution_grid(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
@@ -157,7 +158,8 @@ def _minimize_query_objective(
 
 
 def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
-    """Returns hinges whose kinks are rounded more widely than the kink of ``loss``. Their minima are starting points.
+    """Returns hinges whose kinks are rounded more widely than the kink of ``loss``, the widest first. The minimum with
+    each hinge is the starting point for the next one.
 
     If the rounding is narrow, few records are close to the kink, and Newton's method has little curvature to use."""
     if not isinstance(loss, Hinge):
@@ -175,17 +177,17 @@ class OrderedQueryTable:
 
     def compute_scores(self, w: Vector, outputs: int) -> Array:
         """Returns x_k . w for each row and output, shape (n, outputs)."""
-        return apply_affine_map(self._x, w.reshape(outputs, -1), None)
+        return apply_dense_affine_map(self._x, w.reshape(outputs, -1), None)
 
     def sum_weighted_rows(self, weights: Array) -> Vector:
         """Returns weights^T x, flattened.
 
-        The records of a block of ``BLOCK`` are added in plain floating point. The sum over blocks is compensated: the
-        rounding errors of its additions are summed too (Ogita, Rump and Oishi 2005, Sum2)."""
+        The rows of a block of ``BLOCK`` are added in plain floating point. The sum over blocks is compensated: the
+        rounding errors of its additions are computed, and added at the end (Ogita, Rump and Oishi 2005, Sum2)."""
         total = np.zeros((self._x.shape[1], weights.shape[1]))
         lost = np.zeros_like(total)
         for i, columns in enumerate(self._columns):
-            part = apply_affine_map(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
+            part = apply_dense_affine_map(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
             new = total + part
             kept = new - total
             lost += (total - (new - kept)) + (part - kept)
@@ -232,7 +234,7 @@ class MinimumQueryPoint:
 
     @cached_property
     def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
-        """The records whose loss has curvature at w, and their scores. For a hinge, these are few records."""
+        """The scores and the records whose loss has curvature at w. For a hinge, few records have curvature."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
@@ -258,7 +260,8 @@ class MinimumQueryPoint:
         return differentiate_objective_at_step
 
     def _bound_rounding(self, summed: float) -> float:
-        """Bounds the distance of the computed gradient from the true one (docs/theory/perturbation.md, section 4)."""
+        """Bounds the distance of the computed gradient from the true gradient (docs/theory/perturbation.md, section
+        4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
         size, outputs = compute_solver_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
@@ -267,8 +270,8 @@ class MinimumQueryPoint:
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Bounds the sum of the distances by which an ``error`` of the scores can move the residuals. Residuals are the
-        derivatives of the losses by the scores."""
+        """Bounds the sum, over the records, of the distance by which an ``error`` of the scores can move the residual.
+        A residual is the derivative of a loss by the scores."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):
@@ -287,7 +290,7 @@ def _scale_query_records(records: Records, max_norm: float, width: int) -> Minim
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        rows *= row_clip_factors(rows, max_norm)
+        rows *= compute_contribution_clip_factors(rows, max_norm)
     weights = None if records.weights is None else records.weights[order][:, None]
     return MinimumQueryRecords(
         features, np.ascontiguousarray(records.targets[order]), weights, OrderedQueryTable(features)

@@ -1,8 +1,9 @@
-"""The oracle, the only part that sees records. It makes queries, whose values only the gate can release.
+"""The oracle, which is the only part of a run that sees records. The oracle makes queries, whose values only the gate
+can release.
 
-Before anything is computed, a query states how far one record can move its value (``sensitivity``) and with what
-probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
-batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+Before anything is computed, a query states how far one record can move the query's value (``sensitivity``) and with
+what probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so
+no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import dense
-from ..models.grid import COARSE, choose_contribution_grid, clip_contributions_to_grid, clip_rows_to_grid
+from ..models.grid import COARSE, choose_contribution_grid, clip_contribution_rows_to_grid, clip_contributions_to_grid
 from ..models.linear import LinearModel, Loss
-from ..models.model import Gradients, Model, Vector
+from ..models.model import Model, ModelGradients, Vector
 from ..models.records import Records
 from ..records.stream import Part, RecordStream
 from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Number of records whose gradients are in memory together. For a layer of 1,000 units, their gradients take 32 MB in
-float32."""
+"""Number of records whose gradients are in memory together. For a layer of 1,000 units, the gradients of so many
+records take 32 MB in float32."""
 
 
 Integers = NDArray[np.int64]
@@ -40,8 +41,8 @@ class Query:
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
     other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
     coordinate by coordinate. If ``scores`` is True, one record adds between 0 and ``sensitivity`` to every score. Only
-    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so it raises no error that depends on the
-    records (docs/theory/exact.md).
+    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
+    (docs/theory/exact.md).
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Public:
-    """Facts that an algorithm may know without a release: none of them depends on the records.
+    """Facts that an algorithm may know without a release, because they do not depend on the records.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class Public:
     regularization : lambda, >= 0.
     linear : the model if it is linear, or None.
 
-    The numbers are not checked here: the estimators raise the errors.
+    The numbers are not checked here, because the estimators check them.
 
     >>> from tightdp.train import Public
     >>> Public(records=5000, size=3).loss is None
@@ -98,7 +99,7 @@ class Public:
     regularization: float = 0.0
     """lambda in the objective (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
     linear: LinearModel | None = None
-    """The model if it is linear, for algorithms that need its form; None for other models."""
+    """The model if it is linear, for algorithms that need a linear model. None stands for any other model."""
 
     @property
     def loss(self) -> Loss | None:
@@ -114,10 +115,10 @@ class Oracle:
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
 
-    Methods that end in ``_query`` return a ``Query`` for the gate. The others serve queries: what they return is as
-    private as the records. Their arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
+    Methods that end in ``_query`` return a ``Query`` for the gate. All other methods serve queries, and their results
+    are as private as the records. Arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
     ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
-    public facts. Raises TypeError if an algorithm needs records in memory and they are a ``RecordStream``.
+    public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Oracle, Public, Records
@@ -158,7 +159,7 @@ class Oracle:
         rows = np.flatnonzero(chosen)
         return rows, self._records_in_memory.take(rows)
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the model's gradients of some records at ``w``, for a query."""
         return _compute_query_gradients(self.model, w, records)
 
@@ -205,12 +206,13 @@ class Oracle:
         ``scale`` must be positive.
         """
         size = self.public.size
-        grid = dense.grid_for_outer_products(max_norm, center, scale, self.public.records)
+        grid = dense.choose_dense_gradient_grid(max_norm, center, scale, self.public.records)
         part = partial(_sum_query_gradients, self.model, w, max_norm, center, scale, grid)
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
-        """Returns the query of the sum of the records' weights, or of their number. The sensitivity is 1."""
+        """Returns the query of the sum of the records' weights, or of the number of records if there are no weights.
+        The sensitivity is 1."""
         grid = choose_contribution_grid(1.0)
 
         def evaluate_record_count_query(source: RandomSource) -> Integers:
@@ -254,8 +256,8 @@ class Oracle:
     ) -> Query:
         """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s of ``steps``.
 
-        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since it
-        moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
+        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since a
+        record moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
         (docs/theory/selection.md).
         """
         grid = choose_contribution_grid(max_loss)
@@ -290,10 +292,11 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# Contributions of records to a sum. A stream of blocks calls these functions in the process that holds its records.
+# The following functions sum contributions of records. A stream of blocks calls them in the process that holds its
+# records.
 
 
-def _compute_query_gradients(model: Model, w: Vector, records: Records) -> Gradients:
+def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:
     """Returns the gradients of some records, without warnings of overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return model.compute_gradients(w, records)
@@ -322,7 +325,7 @@ def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integ
     """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
-        rows = clip_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
+        rows = clip_contribution_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 

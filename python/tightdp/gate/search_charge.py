@@ -1,4 +1,4 @@
-"""The charge of a private search, which covers its fits, their scores and the choice (docs/theory/tuning.md)."""
+"""The charge of a private search, which covers all fits, their scores and the choice (docs/theory/tuning.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..selections_and_groups import RepeatAndSelect
 from .budget import split_gaussians_from_charge
 
 NEVER = 2.0**-53
-"""Share of delta for the event that a search has no record to train on. The share is half a unit in delta's last
-place."""
+"""Share of delta for the event that a search has no record to train on. This share is about half of the distance of
+delta from the next double, so it hardly changes delta."""
 
 
 class SearchRun(NamedTuple):
@@ -28,8 +28,8 @@ class SearchRun(NamedTuple):
 
 
 def find_covering_search_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
-    """Returns a run whose charge covers each of the ``charges``. Each of these must be (``epsilon``, ``delta``)-DP
-    (docs/theory/tuning.md, section 2)."""
+    """Returns a run whose charge covers each of the ``charges`` (docs/theory/tuning.md, section 2). Every composition
+    in ``charges`` must be (``epsilon``, ``delta``)-DP."""
     parts = [split_gaussians_from_charge(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
@@ -48,9 +48,9 @@ def check_search_charge_covered(charge: Composition, cover: Composition) -> None
         raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
 
 
-def convert_search_to_ledger_charge(charge: Composition, delta: float) -> Composition:
+def convert_search_charge_for_ledger(charge: Composition, delta: float) -> Composition:
     """Returns the charge of a search for a ledger. If a mechanism of the search has a delta, the search has no finite
-    Renyi divergence. It is then charged as (epsilon, delta)-DP."""
+    Renyi divergence. Such a search is charged as (epsilon, delta)-DP."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
     if any(isinstance(m, ApproximateDP) for m in inside):
         return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
@@ -58,6 +58,6 @@ def convert_search_to_ledger_charge(charge: Composition, delta: float) -> Compos
 
 
 def compute_fewest_search_records(holdout: float, delta: float) -> int:
-    """Returns the least number of records that are all held out with probability at most ``NEVER * delta``
-    (docs/theory/tuning.md, section 3)."""
+    """Returns the least number of records with which the probability that all records are held out is at most
+    ``NEVER * delta`` (docs/theory/tuning.md, section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

@@ -1,8 +1,8 @@
 """Private choice of one of several integer scores, with exactly the probabilities that are accounted for.
 
-All arithmetic is rational, on Python's integers. A choice among some twenty candidates takes less time than computing
-their losses. Distributions and proofs are in docs/theory/selection.md. The number of coins that are flipped is random
-and depends on the scores. The running time reveals this number.
+All arithmetic is rational, on Python's integers. A choice among some twenty candidates takes less time than the
+computation of their losses. Distributions and proofs are in docs/theory/selection.md. The number of flipped coins is
+random and depends on the scores, and the running time reveals this number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BATCH = 128
 """Number of 64-bit words that are drawn together. An ordinary choice needs fewer words."""
 
 
-class ExactCoins:
+class SelectionCoins:
     """A generator of coins that have exact probabilities, from the bits of a random source."""
 
     def __init__(self, source: RandomSource) -> None:
@@ -41,8 +41,8 @@ class ExactCoins:
     def flip_exponential(self, x: Fraction) -> bool:
         """Returns True with probability exp(-x), for x >= 0.
 
-        One coin of probability exp(-1) is flipped for each whole unit of x, and one more coin for the rest of x. The
-        result is True if all coins succeed."""
+        For each whole unit of x, one coin of probability exp(-1) is flipped. One more coin is flipped for the rest of
+        x. The result is True if all coins succeed."""
         return all(
             self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
         ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
@@ -50,8 +50,9 @@ class ExactCoins:
     def _flip_small_exponential(self, a: int, c: int) -> bool:
         """Returns True with probability exp(-a/c), for a <= c.
 
-        Coins of probabilities a/c, a/2c, a/3c, ... are flipped until one fails. The first m coins all succeed with
-        probability (a/c)^m / m!. So the number of successes is even with probability exp(-a/c)."""
+        Coins of probabilities a/c, a/2c, a/3c, ... are flipped until a coin fails. The first m coins all succeed with
+        probability (a/c)^m / m!. The alternating sum of these probabilities is exp(-a/c). So the number of successes is
+        even with probability exp(-a/c)."""
         k = 1
         while self.flip_with_probability(a, c * k):
             k += 1
@@ -66,7 +67,7 @@ class ExactCoins:
                 return found
 
 
-def select_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns an index j with probability proportional to exp(-rate * scores[j]).
 
     An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
@@ -78,7 +79,7 @@ def select_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins
             return j
 
 
-def select_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_score_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
     al. 2021).
 

@@ -12,13 +12,14 @@ from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further evaluation
-gains only a digit or two."""
+"""Relative part of the target that may be left unspent. The search stops there, because a bound may take a second, and
+each further bound gains only a digit or two."""
 MOST = 12
-"""Largest number of iterations that scale epsilon in proportion to the bound. Three to five are usual."""
+"""Largest number of iterations that scale epsilon in proportion to the bound. Three to five iterations are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The number of features
-or labels may be known only from releases, and noise is calibrated to 1e-9 for any number."""
+"""Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The cap is set before
+releases tell the number of features or labels. For any number the noise is calibrated to 1e-9, so the sums of
+1/noise_multiplier^2 differ by less than this excess."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
 event. The threshold depends only on the logarithm of the share, so the exact share matters little."""
@@ -37,14 +38,14 @@ class NoiseShare(NamedTuple):
         return NoiseShare(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
-def plan_with_remaining_budget(
+def find_remaining_budget_share(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
     """Returns ``plan(e)`` for about the largest e with which the whole run is (``epsilon``, ``delta``)-DP.
 
-    ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all others. ``start`` is a
-    first guess of e, and a bad guess only costs time: the bound of the returned plan was computed. Raises ValueError if
-    no e is small enough, or if ``plan`` raises ValueError.
+    ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all other steps. ``start``
+    is a first guess of e. A bad guess only costs time, because the bound of the returned plan is computed. Raises
+    ValueError if no e is small enough, or if ``plan`` raises ValueError.
     """
     e = start
     for _ in range(MOST):
@@ -68,14 +69,17 @@ def plan_with_remaining_budget(
 
 
 def build_caps_for_charge(charge: Composition) -> Caps:
-    """Returns caps that cover a charge. They also cover any charge with the same other mechanisms whose Gaussians have
-    at most the same sum of 1/noise_multiplier^2."""
+    """Returns caps that cover a charge.
+
+    The caps also cover a charge that differs only in its Gaussians, if their sum of 1/noise_multiplier^2 is not
+    larger."""
     gaussians, others = split_gaussians_from_charge(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
 def check_charge_within_caps(charge: Composition, planned: Caps, message: str) -> None:
-    """Raises ValueError unless ``planned`` covers the charge. Both are public, because they follow from releases."""
+    """Raises ValueError unless ``planned`` covers the charge. The error reveals nothing, because the charge and the
+    caps follow from releases."""
     gaussians, others = split_gaussians_from_charge(charge)
     most, allowed = split_gaussians_from_charge(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():

@@ -33,7 +33,7 @@ class LedgerBudget:
     order: float | None
     failure: float
     others: str | None
-    """Releases that may be spent beside the filter's cap, each mechanism up to its count, as the JSON of an account.
+    """Releases that do not count towards the filter's cap, each mechanism up to its count, as the JSON of an account.
     None stands for no such releases."""
     identity: str
     """32 random hexadecimal digits."""
@@ -51,7 +51,8 @@ class LedgerBudget:
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
     ) -> LedgerBudget:
-        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order was given, one is fixed here."""
+        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order is given, this method fixes
+        one."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiFilterCosts) else None
         others = rules.pop("others")
@@ -74,9 +75,10 @@ class LedgerBudget:
 
 
 def read_ledger_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``write_ledger_account`` wrote. ``name`` is its place in the ledger, for error messages.
+    """Returns the account that ``write_ledger_account`` wrote as ``plain``.
 
-    Raises ValueError for anything else, and for an account under another neighbouring relation.
+    Raises ValueError for other text, and for an account under another neighbouring relation. Messages begin with
+    ``name``, the place of the account in the ledger.
     """
     try:
         account = Accountant.from_json(plain)
@@ -95,8 +97,8 @@ def add_release_to_entry(account: str, release: str) -> str:
 def split_release_from_entry(plain: str) -> tuple[str, str | None]:
     """Returns the account of an entry as ``write_ledger_account`` wrote it, and the release's identifier.
 
-    The identifier is None for entries of versions that drew no identifiers, and for text that ``read_ledger_account``
-    refuses.
+    The identifier is None for entries of older versions, which drew no identifiers. It is also None for text that
+    ``read_ledger_account`` refuses.
     """
     try:
         values = parse_json(plain)
@@ -112,7 +114,7 @@ def split_release_from_entry(plain: str) -> tuple[str, str | None]:
 def check_ledger_identifier(name: str, value: Any) -> str:
     """Returns ``value`` if it is 32 hexadecimal digits. Raises TypeError or ValueError for anything else."""
     if not re.fullmatch("[0-9a-f]{32}", check_ledger_text(name, value)):
-        raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_value(value)}")
+        raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_argument(value)}")
     return str(value)
 
 
@@ -130,14 +132,15 @@ def check_ledger_text(name: str, value: Any) -> str:
 def digest_ledger_values(*values: Any) -> str:
     """Returns the digest of an entry's values.
 
-    One of the values of an entry is the digest of the entry before it. A change of an entry therefore shows in the
-    digests of the entries after it.
+    Each entry's values include the digest of the previous entry. A change of an entry therefore shows in the digests of
+    all later entries.
     """
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def write_ledger_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
-    """Returns an account of releases as JSON. Raises TypeError unless it reads back as an equal account."""
+    """Returns an account of ``count`` times ``releases`` as JSON. Raises TypeError unless an equal account can be read
+    back from the JSON."""
     account = Accountant(neighbors=neighbors)
     account.compose(releases, count)
     try:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _PARAMETERS = "parameters of "
-"""Prefix for entries about parameters in the table of progress. In the place of a run's name, such an entry has this
-prefix and a release's identifier. In the place of the turn, it has the hash of the released parameters."""
+"""Prefix for rows about parameters in the table of progress. In the place of a run's name, such a row has this prefix
+and a release's identifier. In the place of the turn, the row has the hash of the released parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -48,11 +48,11 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """One spend: its number from 1 on, the time at which it was recorded (UTC, ISO 8601), the caller's note, and the
-    releases.
+    """An entry for one spend: a number, counted from 1, the time of the entry (UTC, ISO 8601), the caller's note, and
+    the releases that were charged.
 
-    ``releases`` holds mechanisms with their counts. ``release`` is the identifier that the statement of the release
-    repeats. It is None in entries of older versions, which drew no identifiers.
+    ``releases`` holds mechanisms with their counts. ``release`` is an identifier, which the statement of the release
+    repeats. In entries of older versions, which drew no identifiers, ``release`` is None.
     """
 
     number: int
@@ -63,14 +63,14 @@ class Entry(NamedTuple):
 
 
 class _KnownLedgerEntries(NamedTuple):
-    """A summary of the first entries of the ledger, all of which were checked."""
+    """A summary of the entries of the ledger that were read and checked so far."""
 
     number: int
-    """Number of the last entry. It is 0 for a ledger without entries."""
+    """Number of the last of these entries, or 0 if there is none."""
     digest: str
-    """Digest of the last entry. It is the digest of the budget for a ledger without entries."""
+    """Digest of the last of these entries, or the digest of the budget if there is none."""
     spent: _FilterState | None
-    """State of the filter after these entries; None if the filter would not have allowed all of them."""
+    """State of the filter after these entries. It is None if the filter would not have allowed all of them."""
 
 
 class Ledger:
@@ -80,19 +80,19 @@ class Ledger:
     extra ``ledger``, and each schema of a database has room for one ledger. ``Ledger.create`` makes a ledger, and
     ``Ledger(where)`` opens it.
 
-    Call ``spend`` BEFORE a release, and release nothing unless ``spend`` returns. It checks the budget and records the
-    charge in one transaction, which is on the disk before ``spend`` returns. Therefore, even if a process is killed at
-    any time, everything that was released is recorded, and the total of all recorded charges is within the budget.
+    Call ``spend`` BEFORE a release, and release nothing unless ``spend`` returns. The call checks the budget and writes
+    the charge in one transaction, which is on the disk before ``spend`` returns. Therefore, even if a process is killed
+    at any time, everything that was released has an entry, and the total of all charges is within the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
-    ``neighbors``. This holds even if releases are chosen in the light of earlier ones, because all charges pass one
-    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
-    a restored backup, is a second budget for the same data, and nothing can detect such a copy.
+    ``neighbors``. The guarantee holds even if earlier releases influence the choice of later ones, because all charges
+    pass one ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the
+    file, or a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
     A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. A
     ``Ledger`` can be pickled, because the budget is in the file or the database and not in this object. A pickle holds
-    no password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
-    ``LedgerError``, and refused spends raise ``BudgetExceeded``.
+    no password. When a pickle is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures
+    raise ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
     >>> import tightdp as dp
@@ -115,7 +115,7 @@ class Ledger:
         self._set_up(where, store, budget, start)
 
     def _set_up(self, where: str | PathLike[str], store: LedgerStore, budget: LedgerBudget, start: str) -> None:
-        # The path is absolute, since a relative one would lead to another ledger, or to none, in another folder.
+        # The path is absolute, since a relative path would lead to another ledger, or to none, in another folder.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
@@ -138,7 +138,7 @@ class Ledger:
         others: Composable | None = None,
         failure: float = 0.0,
     ) -> Ledger:
-        """Makes a ledger. Its budget, neighbouring relation and data set never change.
+        """Makes a ledger, whose budget, neighbouring relation and data set never change.
 
         ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``.
         The ``family`` "renyi" can charge every mechanism, and "gaussian" is tightest for Gaussians on all records.
@@ -182,8 +182,9 @@ class Ledger:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
 
         ``release`` is an identifier for the release, 32 hexadecimal digits that no other release has. The ledger's
-        entry and the statement both name it. None draws an identifier at random. Each identifier is spent once: a run
-        of many releases is charged as a whole. Raises ValueError and charges nothing if the ledger has it already.
+        entry and the statement both name this identifier. None draws an identifier at random. Each identifier is spent
+        once, since a run of many releases is charged as a whole. If the ledger has an entry with this identifier
+        already, raises ValueError and charges nothing.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover the releases. After any other
         exception release nothing either. If that exception occurred while the transaction was committed, the spend may
@@ -220,7 +221,7 @@ class Ledger:
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> LedgerProgress | None:
-        """Returns the last recorded progress of a run; None before its first release."""
+        """Returns the last recorded progress of a run, or None before the first release of this run."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
             return read_last_ledger_progress(
@@ -230,15 +231,16 @@ class Ledger:
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
         """Records how many of its paid releases a run has made, BEFORE the run makes the last of them.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. If it
-        is not, another copy of the run has made further releases. After any exception release nothing.
+        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. Any
+        other last progress comes from another copy of the run, which has made further releases. After any exception
+        release nothing.
 
         ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
         with the number of releases and a text that describes the turn.
         """
         name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
-        now = LedgerProgress(_check.count("releases", now.releases, least=least), turn)
+        now = LedgerProgress(_check.check_count_argument("releases", now.releases, least=least), turn)
         with self._store.open_transaction(write=True) as transaction:
             self._check_header(transaction)
             last = read_last_ledger_progress(transaction, name, self._start.digest, self._store.name)
@@ -253,8 +255,8 @@ class Ledger:
     def record_parameters(self, release: str, parameters: str) -> None:
         """Records the hash of the parameters that a release consists of, once.
 
-        Raises ValueError if the ledger was never charged for this release, and ``BudgetExceeded`` if it has another
-        hash for this release, because its charge paid for the parameters with that hash only.
+        Raises ValueError if the ledger was never charged for this release. Raises ``BudgetExceeded`` if the ledger has
+        another hash for this release, because the charge paid only for the parameters with that hash.
         """
         self._read_current()
         if check_ledger_identifier("release", release) not in self._releases:
@@ -270,7 +272,7 @@ class Ledger:
         self.record_progress(_PARAMETERS + release, None, LedgerProgress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
-        """Returns the recorded hash of the parameters that a release consists of; None if no hash was recorded."""
+        """Returns the recorded hash of the parameters that a release consists of, or None if no hash was recorded."""
         found = self.read_progress(_PARAMETERS + check_ledger_identifier("release", release))
         return None if found is None else found.turn
 
@@ -278,8 +280,8 @@ class Ledger:
     def spent(self) -> float:
         """Spent share of the filter's cap, rounded up, in [0, 1].
 
-        The share is infinite if the filter, with the bounds of this version, would not have allowed all entries. It is
-        not a share of epsilon: the guarantee has the same epsilon however much is spent.
+        The share is infinite if the filter, with the bounds of this version, would not have allowed all entries. The
+        value is not a share of epsilon, because the guarantee has the same epsilon however much is spent.
         """
         return self._compute_share_of_cap(self._read_current().spent)
 
@@ -308,7 +310,7 @@ class Ledger:
 
     @property
     def account(self) -> Accountant:
-        """Everything spent, as one account.
+        """Everything that was spent, as one account.
 
         The account's bounds hold if all releases were fixed in advance. The ledger's own guarantee, (``epsilon``,
         ``delta``), holds in any case.
@@ -323,11 +325,11 @@ class Ledger:
         """Returns the account of the releases as JSON, and the filter's charge for each distinct mechanism in them."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
-        count = _check.count("count", count)
+        count = _check.check_count_argument("count", count)
         parts = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
-        prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
+        prices = [self._price(each, _check.check_count_argument("count", times * count)) for each, times in parts]
         return write_ledger_account(mechanism, count, self.neighbors), prices
 
     def _read_current(self) -> _KnownLedgerEntries:
@@ -356,7 +358,7 @@ class Ledger:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
     def _read_entries(self, run: Run, known: _KnownLedgerEntries) -> Iterator[tuple[Entry, str]]:
-        """Yields the entries after the known ones with their digests, after a check of each entry's digest."""
+        """Yields the entries after the known entries, each with its digest, after a check of the digest."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
             if not rows or rows[0][4] != known.digest:
@@ -382,7 +384,7 @@ class Ledger:
         check_ledger_text("note", read_json_value(str, note, "note"))
         moment = read_json_value(str, time, "time")
         if not _is_ledger_time(moment):
-            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
+            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_argument(moment)}")
         spent, release = split_release_from_entry(read_json_value(str, account, "account"))
         releases = read_ledger_account(spent, self.neighbors, "account").history
         if not releases:
@@ -445,7 +447,8 @@ def _is_ledger_time(moment: str) -> bool:
 def _add_releases_to_filter(
     rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]
 ) -> _FilterState | None:
-    """Returns the filter's state after one spend of several releases; None if the budget does not cover all of them."""
+    """Returns the filter's state after one spend of several releases. Returns None if the budget does not cover all of
+    them."""
     for price in prices:
         if spent is None:
             return None
@@ -454,7 +457,7 @@ def _add_releases_to_filter(
 
 
 def name_ledger(ledger: Ledger | None) -> str | None:
-    """Returns the text by which a statement names a ledger, with the ledger's identity; None without a ledger."""
+    """Returns the text by which a statement names a ledger, with the ledger's identity. Returns None for None."""
     if ledger is None:
         return None
     return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"

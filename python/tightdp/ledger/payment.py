@@ -11,7 +11,7 @@ from .ledger import Ledger, name_ledger
 
 
 class LedgerPayment:
-    """One charge for a release, to a ledger if there is one.
+    """The charge for one release, which a ledger pays if there is one.
 
     Each release has an identifier, which is drawn here, before the charge. The ledger's entry and the statement both
     name the identifier, so that two releases of equal charge can be told apart.
@@ -30,24 +30,25 @@ class LedgerPayment:
 
     @property
     def ledger_text(self) -> str | None:
-        """The text by which a statement names the ledger and the release; None without a ledger."""
+        """The text by which a statement names the ledger and the release, or None if there is no ledger."""
         return name_ledger_payment(self.ledger, self.release)
 
 
 def open_ledger(ledger: Ledger | str | PathLike[str] | None) -> Ledger | None:
-    """Returns the ledger that an estimator was given as a ``Ledger``, a path or a URL; None if it was given none."""
+    """Returns the ledger for an estimator's argument, a ``Ledger``, a path or a URL. Returns None for None."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 
 def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
-    """Returns the text by which a statement names a ledger and a release that it paid for; None without a ledger."""
+    """Returns the text by which a statement names a ledger and a release that the ledger paid for. Returns None if
+    there is no ledger."""
     return None if ledger is None else f"{name_ledger(ledger)}, release {release}"
 
 
 def list_ledger_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
     """Returns the identifiers of the releases that ``text``, the part of a statement about its ledger, names.
 
-    The result is empty if an older version without identifiers wrote the text, or if it is about another ledger.
+    The result is empty if an older version without identifiers wrote the text, or if the text is about another ledger.
     """
     found = re.findall(r", release ([0-9a-f]{32})(?=; |$)", text)
     return tuple(found) if text == "; ".join(f"{name_ledger_payment(ledger, each)}" for each in found) else ()

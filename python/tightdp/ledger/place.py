@@ -10,7 +10,7 @@ from .store import LedgerStore
 
 
 def open_ledger_store(where: Any) -> LedgerStore:
-    """Returns the store that a path or a URL names. Raises TypeError or ValueError if it names none."""
+    """Returns the store that a path or a URL names. Raises TypeError or ValueError if ``where`` names no store."""
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
             raise ValueError("where must be a path or a URL that begins with postgresql://")

@@ -1,6 +1,6 @@
 """Keeps a ledger in a PostgreSQL database, which machines can share.
 
-It uses SQLAlchemy, which the extra ``ledger`` installs.
+The connection is made by SQLAlchemy, which the extra ``ledger`` installs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
 
 
 class PostgreSQLLedgerStore:
-    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no
+    """A store in the current schema of a database. Users of the store need the rights to SELECT and INSERT, and no
     other rights."""
 
     forbid_changes = (

@@ -17,9 +17,10 @@ TABLE = (
 
 
 class LedgerProgress(NamedTuple):
-    """The number of releases of a run so far, and the name of the turn in which it made the last of them.
+    """The number of releases that a run has made so far, and the name of the turn with the last release.
 
-    A turn is the part of a run that one process makes, from the moment it takes up the run until the process ends.
+    A turn is the part of a run that one process makes. It begins when the process takes up the run, and ends with the
+    process.
     """
 
     releases: int
@@ -27,7 +28,7 @@ class LedgerProgress(NamedTuple):
 
 
 def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> LedgerProgress | None:
-    """Returns the last recorded progress of the run ``name``; None before its first release.
+    """Returns the last recorded progress of the run ``name``, or None before the first release of this run.
 
     ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
     """
@@ -46,7 +47,7 @@ def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> Le
 
 
 def append_ledger_progress(run: Run, name: str, start: str, now: LedgerProgress) -> None:
-    """Adds a record of the progress ``now``."""
+    """Adds a row with the progress ``now`` of the run ``name``."""
     run(
         "INSERT INTO tightdp_progress (run, releases, turn, digest) VALUES (:name, :releases, :turn, :digest)",
         name=name, releases=now.releases, turn=now.turn, digest=digest_ledger_values(start, name, *now),

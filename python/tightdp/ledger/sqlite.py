@@ -12,15 +12,15 @@ from typing import Any
 
 from .._support import _check
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
-from .._support.files import check_file, open_file
+from .._support.files import check_regular_file, open_regular_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
-"""First bytes of an SQLite file, and its bytes 18 and 19 if it has a rollback journal."""
+"""First bytes of an SQLite file, and the bytes 18 and 19 of an SQLite file with a rollback journal."""
 _FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
-"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. Otherwise
-the child would find SQLite's own locks held by a thread that the child does not have."""
+"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. After
+such a fork, SQLite's own locks could be held in the child by a thread that the child does not have."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -76,7 +76,7 @@ class SQLiteLedgerStore:
                 raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
             for path in (self.path, *(Path(f"{self.path}{end}") for end in ("-journal", "-wal", "-shm"))):
                 with suppress(FileNotFoundError):
-                    check_file(path)
+                    check_regular_file(path)
             if self.path.stat().st_nlink != 1:
                 raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
         except FileNotFoundError:
@@ -88,16 +88,16 @@ class SQLiteLedgerStore:
             raise LedgerError(f"{error}; {UNDONE}") from None
         except OSError as error:
             raise LedgerError(
-                f"{_check.describe_value(self.name)}: cannot be opened: {error.strerror}; {UNDONE}"
+                f"{_check.describe_argument(self.name)}: cannot be opened: {error.strerror}; {UNDONE}"
             ) from None
 
     def _check_journal(self) -> None:
         """Raises LedgerError if the file is set to a write-ahead log instead of a rollback journal.
 
-        Commits to a write-ahead log do not wait for the disk as commits to a rollback journal do. Callers must hold the
-        folder's lock, because closing the file here drops SQLite's own locks.
+        Commits to a write-ahead log do not wait for the disk, unlike commits to a rollback journal. Callers must hold
+        the folder's lock, because this method closes the file, which drops SQLite's own locks.
         """
-        with open_file(self.path) as file:
+        with open_regular_file(self.path) as file:
             start = file.read(20)
         if start.startswith(_MAGIC) and start[18:] != _ROLLBACK:
             raise LedgerError(
@@ -107,11 +107,11 @@ class SQLiteLedgerStore:
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """Holds the lock of the ledger's folder. Raises LedgerError if others hold it for too long.
+        """Holds the lock of the ledger's folder. Raises LedgerError if others hold this lock for too long.
 
-        SQLite uses POSIX record locks. A process loses these when it closes any descriptor of the file, for instance
-        after copying the ledger in another thread. Two processes could then write at once, or one could undo what
-        another writes. On Windows locks belong to handles, so SQLite's locks are enough.
+        SQLite uses POSIX record locks. A process loses these locks when it closes any descriptor of the file, for
+        instance after copying the ledger in another thread. Two processes could then write at once, or one process
+        could undo what another process writes. On Windows locks belong to handles, so SQLite's locks are enough.
         """
         if not LOCKS_FOLDERS:
             yield

@@ -35,13 +35,14 @@ class LedgerStore(Protocol):
     def open_transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
         """Executes all statements inside the context, or none.
 
-        The transaction is committed at the end, and a crash of the machine then loses nothing. With ``write`` it first
-        waits until no other transaction writes, and sees everything that others committed. Raises ``LedgerError`` if
-        the transaction fails.
+        The transaction is committed at the end, and a crash of the machine then loses nothing. With ``write`` the
+        transaction first waits until no other transaction writes, and then sees everything that was committed. Raises
+        ``LedgerError`` if the transaction fails.
         """
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
-        """Raises ``LedgerError`` if the database finds damage, or if its tables are not those that were ``made``."""
+        """Raises ``LedgerError`` if the database finds damage, or if a table differs from the SQL statements
+        ``made``."""
 
     def list_tables(self, run: Run) -> set[str]:
         """Returns the names of the tables that exist."""

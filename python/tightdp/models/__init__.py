@@ -1,1 +1,1 @@
-"""Models, which compute the gradient and the loss of each record, and its contribution to a sum in integers."""
+"""Models, which compute the gradient and the loss of each record, and the integers that a record adds to a sum."""

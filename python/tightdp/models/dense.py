@@ -1,9 +1,9 @@
-"""Clipped sums of outer products, in integers. A record's contribution depends on that record alone, and its norm is
-bounded in exact arithmetic (docs/theory/exact-products.md).
+"""Clipped sums of outer products, in integers. A record's contribution depends on that record alone, and the norm of
+the contribution is bounded in exact arithmetic (docs/theory/exact-products.md).
 
-The gradient of a dense layer at one record is r x^T for the inputs x of the layer and the errors r, the derivatives of
-the loss by the layer's outputs. A linear model has one layer, and a perceptron has several. Any gradient vector x can
-be given as a layer with r = 1.
+The gradient of a dense layer at one record is r x^T. Here x are the inputs of the layer, and r are its errors, that is
+the derivatives of the loss by the layer's outputs. A linear model has one layer, and a perceptron has several. Any
+gradient vector x can be given as a layer with r = 1.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Number of binary digits of ``max_norm`` in units of the grid of ``add_outer_products``. The kernel splits products
-into two parts, and sums of such parts over 448 records stay below 2^31 (docs/theory/exact-products.md, section 8)."""
+"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. The kernel splits each
+product of an error and an input into two numbers. The sum of either number over 448 records stays below 2^31
+(docs/theory/exact-products.md, section 8)."""
 SHORT_DIGITS = 15
-"""Number of binary digits of a record's inputs in ``add_outer_products`` for a layer with several errors."""
+"""Number of binary digits of the norm of a record's inputs in ``add_dense_products``, for a layer with several
+outputs."""
 MANY = 2.0**24
-"""Number of records up to which no sum reaches 2^63. For a larger public number of records, the grid is coarser."""
+"""Number of records up to which no clipped sum reaches 2^63 units of the grid. For a larger public number of records,
+the grid is coarser."""
 CENTER_UNIT = 2.0**22
-"""Factor 2^22 in the integer round(F 2^22) by which the kernel multiplies a centre, where F is the record's clip factor
-(``kCenterUnit`` of the kernel)."""
+"""Unit of clip factors. The kernel multiplies a centre by the integer round(2^22 F), where F is the record's clip
+factor (``kCenterUnit`` of the kernel)."""
 PAD = 16
-"""Number of columns that the kernel processes together if there is a centre or a scale: its 16 vector lanes."""
+"""Number of columns that the kernel processes together, one in each vector lane, if there is a centre or a scale."""
 
 
-class RowUnits(NamedTuple):
+class DenseRowUnits(NamedTuple):
     """The integer form of rows x: q = round(step x). If the layer has a bias, x includes an appended 1."""
 
     steps: Vector
-    """A power of two for each row. It is 0 for a row that contributes nothing."""
+    """The factor ``step`` of each row: a power of two, or 0 for a row that contributes nothing."""
     squares: Vector
     """|q|^2 of each row."""
 
@@ -58,7 +61,7 @@ class DenseLayer(NamedTuple):
 
     inputs: Array
     errors: Array
-    units: RowUnits
+    units: DenseRowUnits
     bias: bool
 
     @property
@@ -66,20 +69,20 @@ class DenseLayer(NamedTuple):
         return self.errors.shape[1], self.inputs.shape[1] + self.bias
 
 
-def round_layer_inputs_to_units(
+def round_dense_inputs_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
-) -> RowUnits:
-    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on the row alone.
+) -> DenseRowUnits:
+    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. Each q depends on its row alone.
 
     With 0 digits the rows are not rounded. Steps are then 1 or 0, and squares are at least |x|^2.
     """
     steps, squares = kernels.row_units(np.ascontiguousarray(rows), bias, digits)
     if valid is not None and not valid.all():
         steps[~valid] = squares[~valid] = 0
-    return RowUnits(steps, squares)
+    return DenseRowUnits(steps, squares)
 
 
-def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
+def apply_dense_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
     """Returns inputs table^T + bias. The bits of each row do not depend on the other rows."""
     table = np.ascontiguousarray(table, dtype=inputs.dtype)
     moved = None if bias is None else np.ascontiguousarray(bias, dtype=inputs.dtype)
@@ -87,7 +90,7 @@ def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
     return result
 
 
-def grid_for_outer_products(
+def choose_dense_gradient_grid(
     max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0
 ) -> float:
     """Returns the grid of a clipped sum, a power of two that depends on public and released values alone. ``records``
@@ -97,7 +100,7 @@ def grid_for_outer_products(
     return choose_contribution_grid(largest * max(1.0, records / MANY), DIGITS)
 
 
-def sum_clipped_outer_products(
+def sum_clipped_dense_gradients(
     layers: Sequence[DenseLayer],
     max_norm: float,
     center: Vector | None = None,
@@ -108,32 +111,31 @@ def sum_clipped_outer_products(
     taken: NDArray[np.bool_] | None = None,
     weights: Vector | None = None,
 ) -> Integers:
-    """Returns sum_k m_k modulo 2^64. The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k
-    is the gradient of record k.
+    """Returns sum_k m_k modulo 2^64, where m_k is a vector of integers for record k.
 
-    ``grid`` is ``grid_for_outer_products(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
+    The vector m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
+
+    ``grid`` is ``choose_dense_gradient_grid(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
     about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The result is not divided by b. The bound |m_k grid / b| <=
     max_norm holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm.
     ``weights`` in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or
     whose gradient is not finite, add 0.
     """
-    grid = grid or grid_for_outer_products(max_norm, center, scale)
+    grid = grid or choose_dense_gradient_grid(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
-        bound, (norm, moved) = max_norm, _prepare_layer_center_and_scale(layers, grid, center, scale)
-    _run_outer_product_kernel(
-        layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out
-    )
+        bound, (norm, moved) = max_norm, _prepare_dense_center_and_scale(layers, grid, center, scale)
+    _run_dense_kernel(layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out)
     return out
 
 
-def choose_outer_product_grid(max_norm: float) -> float:
-    """Returns the finest grid of ``add_outer_products``, a power of two."""
+def choose_dense_product_grid(max_norm: float) -> float:
+    """Returns the finest grid of ``add_dense_products``, a power of two."""
     return choose_contribution_grid(max_norm, PRODUCT_DIGITS)
 
 
-def add_outer_products(
+def add_dense_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -143,14 +145,15 @@ def add_outer_products(
     fresh: bool = False,
     max_norms: Vector | None = None,
 ) -> None:
-    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in
-    ``sum_clipped_outer_products``, and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the
-    gradient of record k.
+    """Adds sum_k m_k modulo 2^64 to ``totals``, where m_k is a vector of integers for record k.
 
-    Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. Its total has one number for each pair
-    of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every
-    record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
-    ``choose_outer_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
+    These integers have fewer digits than those of ``sum_clipped_dense_gradients``. The vector m_k times the grid is
+    about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
+
+    Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. A layer's total has one number for
+    each pair of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for
+    every record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
+    ``choose_dense_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
     ``max_norms``, in [0, max_norm], each record has its own bound. Inputs, errors and totals may be on a CUDA device,
     which adds the same integers. Source: docs/theory/exact-products.md, section 7.
     """
@@ -158,14 +161,14 @@ def add_outer_products(
         own = None if max_norms is None else max_norms / grid
         add_outer_products_on_device(layers, totals, max_norm / grid, 1 / grid, taken=taken, bounds=own, fresh=fresh)
         return
-    found = _round_outer_products(layers)
+    found = _round_dense_products(layers)
     bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
     kernels.add_products(
-        found, max_norm / grid, 1 / grid, _mask_taken_records(taken), _flatten_layer_arrays(totals), fresh, bounds
+        found, max_norm / grid, 1 / grid, _mask_taken_dense_records(taken), _flatten_dense_arrays(totals), fresh, bounds
     )
 
 
-def release_outer_products(
+def release_dense_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -179,36 +182,38 @@ def release_outer_products(
     taken: NDArray[np.bool_] | None = None,
     fresh: bool = False,
 ) -> None:
-    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
+    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64. The integers m_k and all other
+    arguments are as in ``add_dense_products``.
 
-    The noise consists of rounded normals of standard deviation ``deviation`` in units of the grid. ``first`` has, for
-    each layer, the index in ``stream`` of its first normal. Without a stream no noise is added. ``totals`` are zero
-    afterwards, so that no record is released twice. For up to 2^14 records, ``totals`` may be an empty list. The rest
-    is as in ``add_outer_products``. Source: docs/theory/exact-products.md, section 8.
+    Sums and noise are added in one pass. The noise consists of rounded normals of standard deviation ``deviation`` in
+    units of the grid. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal. Without a
+    stream no noise is added. ``totals`` are zero afterwards, so that no record is released twice. For up to 2^14
+    records, ``totals`` may be an empty list. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.release_products(
-        _round_outer_products(layers),
+        _round_dense_products(layers),
         max_norm / grid,
         1 / grid,
-        _mask_taken_records(taken),
-        _flatten_layer_arrays(totals),
+        _mask_taken_dense_records(taken),
+        _flatten_dense_arrays(totals),
         fresh,
         stream,
         deviation,
         grid / divisor,
         list(first),
-        _flatten_layer_arrays(out),
+        _flatten_dense_arrays(out),
     )
 
 
-def add_integer_outer_product(
+def add_integer_dense_product(
     weights: NDArray[np.int32], inputs: NDArray[np.int16], sums: Integers, *, largest_product: float
 ) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
 
-    |weight| is at most 2^23 - 2^15 - 2^7 - 1, |input| at most 2^15 - 129, and their product at most
-    ``largest_product``, which is at most 2^32. All three may be arrays on one CUDA device, which then adds the same
-    integers. Source: docs/theory/exact-products.md, section 8.
+    Each |weight| must be at most 2^23 - 2^15 - 2^7 - 1. Each |input| must be at most 2^15 - 129. The product of a
+    weight and an input must be at most ``largest_product`` in absolute value, and ``largest_product`` at most 2^32.
+    All three may be arrays on one CUDA device, which then adds the same integers. Source:
+    docs/theory/exact-products.md, section 8.
     """
     if on_device(weights):
         add_integer_outer_product_on_device(weights, inputs, sums)
@@ -216,43 +221,43 @@ def add_integer_outer_product(
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 
-def _round_outer_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
+def _round_dense_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
     """Returns each layer's inputs and errors, with the integer form of the inputs, as the kernel reads them."""
     found = []
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
         digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
-        found.append((rows, np.ascontiguousarray(errors), *round_layer_inputs_to_units(rows, False, digits=digits)))
+        found.append((rows, np.ascontiguousarray(errors), *round_dense_inputs_to_units(rows, False, digits=digits)))
     return found
 
 
-def _mask_taken_records(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
+def _mask_taken_dense_records(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
     return None if taken is None else taken.astype(np.uint8)
 
 
-def _flatten_layer_arrays(arrays: Sequence[Any]) -> list[Any]:
+def _flatten_dense_arrays(arrays: Sequence[Any]) -> list[Any]:
     """Returns views of the arrays as vectors."""
     return [array.reshape(-1) for array in arrays]
 
 
-def compute_outer_product_norms(layers: Sequence[DenseLayer]) -> Vector:
-    """Returns the norm of each record's gradient, never rounded down. Each norm depends on its own record alone,
-    and is 0 for a record that contributes nothing."""
+def compute_dense_gradient_norms(layers: Sequence[DenseLayer]) -> Vector:
+    """Returns the norm of each record's gradient, never rounded down.
+
+    Each norm depends on its own record alone. The norm is 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run_outer_product_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
+    _run_dense_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
 
 
 Moved = list[tuple[Vector, Vector, Vector]]
 
 
-def _prepare_layer_center_and_scale(
+def _prepare_dense_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """Returns the scaled norm of the centre, and three arrays for each layer.
+    """Returns an upper bound on |center / scale|, and three arrays for each layer, which the kernel reads.
 
-    The kernel reads these arrays: the centre in integers, grid / scale rounded up, and the column sums of the squares
-    of grid / scale.
+    The arrays are the centre in integers, grid / scale rounded up, and the column sums of the squares of grid / scale.
     """
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
@@ -270,7 +275,7 @@ def _prepare_layer_center_and_scale(
     return norm, found
 
 
-def _run_outer_product_kernel(
+def _run_dense_kernel(
     layers: Sequence[DenseLayer],
     moved: Moved | None,
     bound: float,
@@ -283,8 +288,8 @@ def _run_outer_product_kernel(
     found: Vector | None = None,
     out: Integers | None = None,
 ) -> None:
-    """Calls the compiled kernel, which writes the norms of gradients to ``found`` or adds their clipped sum to
-    ``out``."""
+    """Calls the compiled kernel, which writes the norms of gradients to ``found``, or adds the sum of the clipped
+    gradients to ``out``."""
     given = [
         (
             np.ascontiguousarray(layer.inputs),
@@ -298,5 +303,5 @@ def _run_outer_product_kernel(
     ]
     shares = None if weights is None else np.ascontiguousarray(weights)
     kernels.outer_sum(
-        given, bound, inverse_grid, center_norm, normalize, _mask_taken_records(taken), shares, found, out
+        given, bound, inverse_grid, center_norm, normalize, _mask_taken_dense_records(taken), shares, found, out
     )

@@ -1,4 +1,5 @@
-"""Rounding of contributions to the public grid of a release, whose points are the multiples of a power of two.
+"""Rounding of contributions to the public grid of a release. The points of the grid are the multiples of a power of
+two.
 
 Multiples add up exactly in any order. So one record moves a sum by its own contribution and by nothing else
 (docs/theory/exact.md). A grid depends on bounds that are public or released, and does not depend on the records.
@@ -18,13 +19,14 @@ from ..release.clipping import exact_bound as exact_bound
 FINE = 20
 """Number of binary digits of the largest contribution, in units of the grid. Truncation toward zero changes each
 coordinate of each record by less than a grid step. For a million records of 20 features, these changes add up to
-between .03 and .18 of one record's largest contribution. With 16 digits they would add up to as much as 4."""
+between .03 and .18 of the largest contribution of one record. With 16 digits they would add up to as much as 4 such
+contributions."""
 COARSE = 12
-"""Number of binary digits for sums of norms, which only set later settings. An error of 1 in 4,096 does not matter for
-such settings, and a coarser grid allows larger noise."""
+"""Number of binary digits of the largest contribution to a sum of norms. Such a sum only determines later settings, for
+which an inaccuracy of 1 in 4,096 does not matter. A coarser grid allows larger noise."""
 MOST = 2.0**39
-"""Largest deviation of the noise in units of the grid, which is the range of the proof (docs/theory/noise.md, section
-5.2)."""
+"""Largest deviation of the noise, in units of the grid. Up to this deviation the proof of docs/theory/noise.md, section
+5.2, holds."""
 FAST = 2.0**32
 """Largest deviation of the noise, in units of the grid, for which the sampler is fast. With larger deviations, more and
 more normals take the slow path of the sampler (docs/theory/exact.md, section 2)."""
@@ -44,9 +46,9 @@ def truncate_contributions_to_grid(values: npt.NDArray[np.float64], grid: float)
 def clip_contributions_to_grid(
     values: npt.NDArray[np.floating[Any]], bound: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.int64]:
-    """Returns the values confined to [0, bound] and multiplied by ``weights`` in [0, 1], as multiples of ``grid``.
+    """Returns the values, confined to [0, bound] and multiplied by ``weights`` in [0, 1], in units of ``grid``.
 
-    NaN becomes 0. Products are truncated toward zero."""
+    NaN becomes 0. The results are truncated toward zero."""
     scaled: npt.NDArray[np.float64] = np.fmax(values, 0.0, dtype=np.float64)
     np.minimum(scaled, bound, out=scaled)
     if weights is not None:
@@ -55,8 +57,8 @@ def clip_contributions_to_grid(
     return scaled.astype(np.int64)
 
 
-def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns an upper bound on the norm of each row, which exceeds the exact norm by at most a few parts in 10^5.
+def bound_contribution_norms(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns an upper bound on the norm of each row. The bound exceeds the exact norm by at most a few parts in 10^5.
 
     The bits of each bound depend on its row alone. Entries are rounded away from zero to so few digits that NumPy adds
     their squares without rounding, in any order. The bound is infinite if the norm overflows.
@@ -70,24 +72,24 @@ def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         return np.asarray(np.ldexp(np.sqrt(squares) * (1 + 2.0**-50), exponent - bits))
 
 
-def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
+def compute_contribution_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column.
 
     The factors are rounded so that the norm of each product is at most ``max_norm``.
     """
-    return compute_clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return compute_clip_factors(bound_contribution_norms(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
-def clip_rows_to_grid(
+def clip_contribution_rows_to_grid(
     rows: npt.NDArray[np.float64], max_norm: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.float64]:
-    """Returns each row scaled down to ``max_norm``, times its weight in [0, 1], and truncated to the grid. The entries
-    are integers, in units of the grid, as float64.
+    """Returns the rows, each scaled down to ``max_norm``, multiplied by its weight in [0, 1] and truncated to the grid.
+    The entries are integers, in units of the grid, as float64.
 
     The norm of a returned row times the grid is at most ``max_norm`` in exact arithmetic. The row depends on its own
     entries alone (docs/theory/exact.md). A row whose norm overflows becomes 0.
     """
-    clipped = rows * row_clip_factors(rows, max_norm)
+    clipped = rows * compute_contribution_clip_factors(rows, max_norm)
     if weights is not None:
         clipped *= weights[:, None]
     return np.trunc(clipped * (1 / grid))

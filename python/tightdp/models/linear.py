@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import dense as kernels
-from .dense import DenseLayer, apply_affine_map
-from .model import Gradients, Vector
+from .dense import DenseLayer, apply_dense_affine_map
+from .model import ModelGradients, Vector
 from .records import Array, Records
 
 Targets = NDArray[Any]
@@ -24,15 +24,15 @@ Targets = NDArray[Any]
 class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
-    Each record's loss and residual (the derivative of its loss by z) depend on its own scores alone, to the last bit.
-    They do not depend on the record's place in the batch. The loss and the residual are NaN if a score is not finite.
+    A record's residual is the derivative of its loss by z. A record's loss and residual depend on its own scores alone,
+    to the last bit, and not on its place in the batch. The loss and the residual are NaN if a score is not finite.
     """
 
     outputs: int
     lipschitz: float
     """Largest norm of the residual."""
     curvature: float
-    """Largest eigenvalue of the second derivative by z. Infinite if the loss has kinks."""
+    """Largest eigenvalue of the second derivative of the loss by z. It is infinite if the loss has kinks."""
 
     def compute_losses(self, z: Array, targets: Targets) -> Vector:
         """Returns the loss of each record, of shape (n,)."""
@@ -92,10 +92,10 @@ class Multinomial(_CompiledLoss):
 class Hinge(_CompiledLoss):
     """The hinge loss max(0, 1 - y z), or its Huberised form of width ``h``, which is quadratic for |1 - y z| <= h.
 
-    With more than two classes, the loss is the sum over one-against-the-rest problems. In these, y is 1 for the
-    record's own class and -1 for the others. With h = 0 the derivative at the kink is taken as 0. The Huberised form is
-    from Chapelle (2007), "Training a support vector machine in the primal". It is smooth with curvature 1/(2h), which
-    output and objective perturbation need.
+    Here y is 1 for the record's own class and -1 for another class. With more than two classes, the loss is the sum
+    over one-against-the-rest problems. With h = 0 the derivative at the kink is taken as 0. The Huberised form is from
+    Chapelle (2007), "Training a support vector machine in the primal". Its curvature is 1/(2h). Output and objective
+    perturbation need such a smooth loss.
     """
 
     _kind = 2
@@ -113,8 +113,8 @@ class Hinge(_CompiledLoss):
 
 
 class Squared:
-    """The squared loss (z - target)^2 / 2 for numbers as targets. Its slope is unbounded, so gradients must be
-    clipped."""
+    """The squared loss (z - target)^2 / 2 for numbers as targets. The slope of this loss is unbounded, so gradients
+    must be clipped."""
 
     outputs, lipschitz, curvature = 1, math.inf, 1.0
 
@@ -134,8 +134,8 @@ class Squared:
 class LinearModel:
     """A linear model with scores w . x, or w . x + b with an intercept b, and a loss.
 
-    The parameters are a table of shape (outputs, features) or (outputs, features + 1), row by row. The intercept is the
-    last column.
+    The parameters are a table of shape (outputs, features) or (outputs, features + 1), row by row. If there is an
+    intercept, it is the last column.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ class LinearModel:
     loss : the loss of the scores.
     intercept : whether there is an intercept b.
 
-    Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
-    and ``records`` or their ``features``.
+    Methods take the parameters ``w``, of shape (size,), and ``records`` or their ``features``. A method raises
+    ValueError if an argument has another shape.
 
     >>> import numpy as np
     >>> from tightdp.models.linear import Logistic
@@ -170,21 +170,23 @@ class LinearModel:
         features alone."""
         m = w.reshape(self._shape)
         return (
-            apply_affine_map(features, m[:, :-1], m[:, -1]) if self.intercept else apply_affine_map(features, m, None)
+            apply_dense_affine_map(features, m[:, :-1], m[:, -1])
+            if self.intercept
+            else apply_dense_affine_map(features, m, None)
         )
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at the parameters ``w``, as outer products."""
         residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
         layer = DenseLayer(records.features, residual, records.get_units(self.intercept), self.intercept)
-        return Gradients([layer], weights=records.weights)
+        return ModelGradients([layer], weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
         """Returns the losses of ``records`` at the parameters ``w``, of shape (n,), with NaN for invalid records."""
         return self._compute_valid_losses(self._remember_scores(w, records), records)
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Vector]:
-        """Yields the losses at ``w - step * direction`` for each number in ``steps``. Returns an iterator."""
+        """Returns an iterator, which yields the losses at ``w - step * direction`` for each number in ``steps``."""
         z, dz = self._remember_scores(w, records), self.compute_scores(direction, records.features)
         for step in steps.astype(z.dtype):
             yield self._compute_valid_losses(z - step * dz, records)

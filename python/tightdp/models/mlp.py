@@ -1,7 +1,8 @@
 """A multilayer perceptron whose per-example gradients are never formed.
 
-The gradient of each layer is the outer product of the layer's errors and inputs, as in a linear model. The squared
-norms of the layers add up. Everything that is computed for a record depends on that record alone, to the last bit."""
+The gradient of each layer is the outer product of the layer's errors and inputs. The errors are the derivatives of the
+loss by the layer's outputs. The squared norm of the whole gradient is the sum of the squared norms of the layers'
+gradients. Everything that is computed for a record depends on that record alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core import dense as kernels
-from .dense import DenseLayer, apply_affine_map, round_layer_inputs_to_units
+from .dense import DenseLayer, apply_dense_affine_map, round_dense_inputs_to_units
 from .linear import Loss
-from .model import Gradients, Model, Vector
+from .model import Model, ModelGradients, Vector
 from .records import Array, Records
 
 
@@ -33,8 +34,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
 class Perceptron(Model):
     """A perceptron: fully connected layers with a loss of the last layer's outputs.
 
-    The parameters are the tables of the layers in order. Each is of shape (outputs, inputs + 1), row by row, and the
-    bias is its last column.
+    The parameters are the tables of the layers in order. Each table has shape (outputs, inputs + 1), and is stored row
+    by row. The last column of a table is the layer's bias.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class Perceptron(Model):
     loss : the loss of the last layer's scores.
     activation : "relu" or "tanh".
 
-    Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
-    and ``records`` or their ``features``.
+    Methods take the parameters ``w``, of shape (size,), and ``records`` or their ``features``. A method raises
+    ValueError if an argument has another shape.
 
     >>> import numpy as np
     >>> from tightdp.models.linear import Logistic
@@ -77,19 +78,19 @@ class Perceptron(Model):
         return [part.reshape(shape) for part, shape in zip(np.split(w, self._ends[:-1]), self._shapes, strict=True)]
 
     def _propagate_forward(self, w: Vector, features: Array) -> tuple[list[Array], Array]:
-        """Returns the inputs of each layer, and the scores."""
+        """Returns a list with the inputs of each layer, and the scores."""
         tables = self.view_layers(w)
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]
         for table in tables[:-1]:
-            given.append(activate(apply_affine_map(given[-1], table[:, :-1], table[:, -1])))
-        return given, apply_affine_map(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
+            given.append(activate(apply_dense_affine_map(given[-1], table[:, :-1], table[:, -1])))
+        return given, apply_dense_affine_map(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
 
     def compute_scores(self, w: Vector, features: Array) -> Array:
         """Returns the scores of the records, of shape (n, outputs)."""
         return self._propagate_forward(w, features)[1]
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. The errors are
         propagated back through the layers.
         """
@@ -99,11 +100,11 @@ class Perceptron(Model):
         error = self.head.differentiate_by_scores(z, records.targets)
         layers: list[DenseLayer] = []
         for i in range(len(tables) - 1, -1, -1):
-            units = round_layer_inputs_to_units(given[i], True) if i else records.get_units(True)
+            units = round_dense_inputs_to_units(given[i], True) if i else records.get_units(True)
             layers.insert(0, DenseLayer(given[i], error, units, True))
             if i:
-                error = apply_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])
-        return Gradients(layers, weights=records.weights)
+                error = apply_dense_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])
+        return ModelGradients(layers, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
         """Returns the losses of ``records`` at ``w``, of shape (n,), with NaN for invalid records."""

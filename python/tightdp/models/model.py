@@ -1,4 +1,5 @@
-"""The interface of models, which compute per-example gradients and losses. Gradients need not be stored in full."""
+"""The interface of models, which compute the gradient and the loss of each record. A model need not store a gradient in
+full."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from .records import Array, Records
 Arithmetic = Literal["exact", "idealised"]
 
 
-class Gradients:
+class ModelGradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
-    The parts of g_k that belong to the layers of a model follow one another in g_k. A record adds a vector of integers
-    to a sum. This vector depends on the record's inputs and errors alone, and its norm is at most the norm bound in
-    exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not finite, has norm 0
-    and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that record alone, to the last
-    bit. It is "idealised" if a user's function computes them. ``weights`` in [0, 1] multiply the clipped gradients, so
-    norm bounds still hold. None stands for weights of 1.
+    The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a sum. This vector
+    depends on the record's inputs and errors alone. The norm of this vector times the sum's grid is at most the norm
+    bound, in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not
+    finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that record
+    alone, to the last bit. If a user's function computes inputs and errors, ``arithmetic`` is "idealised". ``weights``
+    in [0, 1] multiply the clipped gradients, so norm bounds still hold. None stands for weights of 1.
     """
 
     def __init__(
@@ -38,11 +39,11 @@ class Gradients:
 
         The norm is 0 for a record that contributes nothing.
         """
-        return dense.compute_outer_product_norms(self._layers)
+        return dense.compute_dense_gradient_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
-        """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). It is 0 if the norm
-        overflows."""
+        """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). For a norm that overflows, the
+        result is 0."""
         norms = self.compute_norms()
         clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
         return clipped if self._weights is None else clipped * self._weights
@@ -53,17 +54,19 @@ class Gradients:
         """Returns sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|), modulo 2^64, in units of
         ``grid``.
 
-        The result has shape (size,). The grid must be one that ``dense.grid_for_outer_products`` returns for the same
-        arguments and any number of records. None stands for the finest such grid.
+        The result has shape (size,). The grid must be one that ``dense.choose_dense_gradient_grid`` returns for the
+        same arguments and any number of records. None stands for the finest such grid.
         """
-        return dense.sum_clipped_outer_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
+        return dense.sum_clipped_dense_gradients(
+            self._layers, max_norm, center, scale, grid=grid, weights=self._weights
+        )
 
     def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
         """Returns the sum of max_norm g_k / |g_k| over the records that are ``taken``, in units of ``grid``.
 
         Weights do not multiply the sum, because the sampling that chose the records has used them (docs/theory/dpis.md,
         section 3)."""
-        return dense.sum_clipped_outer_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
+        return dense.sum_clipped_dense_gradients(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -75,7 +78,7 @@ class Model(Protocol):
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         """Returns initial parameters, which depend on nothing private. ``uniform(n)`` draws n numbers from [0, 1)."""
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradient of each record's loss."""
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
@@ -85,35 +88,36 @@ class Model(Protocol):
         record alone, to the last bit."""
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """Yields ``compute_losses(w - step * direction, records)`` for each number in ``steps``, for a line search.
-        Returns an iterator.
+        """Returns an iterator for a line search. It yields ``compute_losses(w - step * direction, records)`` for each
+        number in ``steps``.
         """
         return (self.compute_losses(w - step * direction, records) for step in steps)
 
 
-def wrap_gradient_matrix(
+def wrap_model_gradient_matrix(
     matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
-) -> Gradients:
+) -> ModelGradients:
     """Returns the gradients that are the rows of a (batch, size) matrix of float32 or float64."""
     finite = valid & np.isfinite(matrix).all(axis=1)
     if not finite.all():
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
-    return Gradients(
-        [DenseLayer(matrix, ones, dense.round_layer_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
+    return ModelGradients(
+        [DenseLayer(matrix, ones, dense.round_dense_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
     )
 
 
 class CallableModel(Model):
-    """A model that is given by functions of (w, X, y), which compute gradients and losses of a batch.
+    """A model that is given by functions of (w, X, y), which compute the gradients and the losses of a batch. Here w
+    are the parameters, X the features and y the targets.
 
     Parameters
     ----------
     size : length of the flat parameter vector.
     gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
         one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
-        But a product of matrices may round a row differently when other rows change. So unless you compute rows one by
-        one, the guarantee for the rows holds in real arithmetic only (``arithmetic`` is "idealised").
+        But a product of matrices may round a row differently when other rows change. Therefore the guarantee for the
+        rows holds in real arithmetic only, unless you compute rows one by one (``arithmetic`` is "idealised").
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD).
     initial : public starting point, zeros by default.
 
@@ -150,12 +154,12 @@ class CallableModel(Model):
         """Returns a copy of ``initial``. The argument ``uniform`` is not used."""
         return np.copy(self._initial)
 
-    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at the parameters ``w``."""
         matrix = _copy_model_output_to_host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
+        return wrap_model_gradient_matrix(matrix, records.valid, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
         """Returns the losses of ``records`` at the parameters ``w``, of shape (batch,). Invalid records have NaN."""

@@ -1,4 +1,5 @@
-"""The raw data, which no algorithm can reach: features, targets, weights, and what is computed from them once."""
+"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from these
+once."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Array as Array
-from .dense import RowUnits, round_layer_inputs_to_units
+from .dense import DenseRowUnits, round_dense_inputs_to_units
 
 
 class Records:
-    """Records with features ``(n, d)`` in float32 or float64, and a target for each.
+    """Records with features ``(n, d)`` in float32 or float64, and a target for each record.
 
-    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. If
-    it were refused, or if its NaN went into sums, this would reveal that the record is there. ``weights`` in [0, 1] are
-    relative to the largest weight. They multiply a record's contribution to a sum after it was clipped. None stands for
-    weights of 1.
+    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
+    error about such a record, or a sum of NaN, would reveal that the record is there. ``weights`` in [0, 1] are
+    relative to the largest weight. A contribution to a sum is clipped first, and then multiplied by its record's
+    weight. None stands for weights of 1.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class Records:
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
         self.features, self.targets, self.weights = np.ascontiguousarray(features), targets, weights
-        self._units: dict[bool, RowUnits] = {}
+        self._units: dict[bool, DenseRowUnits] = {}
         self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
 
@@ -65,21 +66,21 @@ class Records:
         """The number of features."""
         return int(self.features.shape[1])
 
-    def get_units(self, bias: bool) -> RowUnits:
-        """Returns the integer forms of the rows, with an appended 1 if ``bias`` is true.
+    def get_units(self, bias: bool) -> DenseRowUnits:
+        """Returns the integer forms of the rows of features, with an appended 1 if ``bias`` is true.
 
-        These forms are computed once for all steps of a fit.
+        The integer forms are computed once for all steps of a fit.
         """
         if bias not in self._units:
             if self._whole is None:
-                self._units[bias] = round_layer_inputs_to_units(self.features, bias, self.valid)
+                self._units[bias] = round_dense_inputs_to_units(self.features, bias, self.valid)
             else:
                 records, rows = self._whole
-                self._units[bias] = RowUnits(*(part[rows] for part in records.get_units(bias)))
+                self._units[bias] = DenseRowUnits(*(part[rows] for part in records.get_units(bias)))
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:
-        """Yields the records in order, ``size`` at a time, without a copy. Returns an iterator."""
+        """Returns an iterator, which yields the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._take_part(slice(start, start + size))
 

@@ -1,4 +1,4 @@
-"""Private preprocessing. Everything that a transformer learns from the records is released with noise, and charged.
+"""Private preprocessing. Everything that a transformer learns from the records is released with noise, and is charged.
 
     from tightdp.pipeline import PrivatePipeline
     from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder

@@ -52,8 +52,8 @@ def split_columns_to_preprocess(X: Any) -> list[Any]:
 
 
 def check_shape_to_preprocess(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
-    """Checks the number and names of the columns. With ``reset`` the number and names are stored, and otherwise they
-    are compared with those that ``fit`` stored."""
+    """Checks the number and names of the columns. With ``reset`` the number and names are stored. Otherwise they are
+    compared with the number and names that ``fit`` stored."""
     count = len(columns)
     rows = len(columns[0]) if columns else 0
     if not count or not rows:
@@ -65,7 +65,7 @@ def check_shape_to_preprocess(estimator: Any, X: Any, columns: list[Any], *, res
 def check_width_to_preprocess(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
     """Checks the number and names of the columns of a table or of blocks, as ``check_shape_to_preprocess`` does.
 
-    If ``count`` is None, X is blocks of numbers, whose columns have no names."""
+    If ``count`` is None, X must be blocks of numbers, whose columns have no names."""
     names = None if count is None else get_columns_to_preprocess(X)
     count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)
@@ -107,7 +107,7 @@ def read_texts_to_preprocess(estimator: Any, X: Any, *, reset: bool) -> list[lis
 
 
 def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
-    """Counts, for each column, the rows that have each value. The values are texts, and texts in ``missing`` are not
+    """Returns, for each column, the number of rows with each value. Values are texts. Texts in ``missing`` are not
     counted."""
     if rows.dtype == object:
         return [count_values_for_threshold(convert_cells_to_text(column), missing) for column in rows.T]
@@ -123,7 +123,7 @@ def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> l
 
 
 def select_rows_to_preprocess(X: Any, chosen: NDArray[np.bool_]) -> Any:
-    """Returns the records of a table for which ``chosen`` is True. Cells are unchanged, and cells of lists keep their
+    """Returns the rows of a table for which ``chosen`` is True. Cells do not change, and cells in lists keep their
     types."""
     if isinstance(X, Mapping):
         return {name: as_column_of_cells(column)[chosen] for name, column in X.items()}

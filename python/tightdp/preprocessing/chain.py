@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.ownership import mark_as_estimator_part
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
@@ -23,8 +23,8 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False)
 class Chain(NamedTransformers, PrivateTransformer):
-    """A chain of private transformers, each applied to the result of the one before, for some columns of a
-    ``ColumnTransformer``.
+    """A chain of private transformers for some columns of a ``ColumnTransformer``. Each transformer is applied to the
+    result of the previous one.
 
     Further parameters
     ------------------
@@ -60,7 +60,7 @@ class Chain(NamedTransformers, PrivateTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X by the first transformer's check, before anything is released."""
+        """Checks X as the first transformer would, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
         copy_unfitted_estimator(list_named_transformers(self.transformers, 2)[0][1])._prepare_input(values)
         return values
@@ -71,14 +71,14 @@ class Chain(NamedTransformers, PrivateTransformer):
         return np.asarray(rows)
 
     def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
-        """Fits the transformers in order. Each learns from the values that the transformers before it have made."""
+        """Fits the transformers in order. Each transformer learns from the output of the previous one."""
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in list_named_transformers(self.transformers, 2):
             member = copy_unfitted_estimator(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
-            mark_as_fitted_part(member, self)
+            mark_as_estimator_part(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 

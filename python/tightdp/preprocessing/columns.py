@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.ownership import mark_as_estimator_part
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
@@ -37,7 +37,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
     Further parameters
     ------------------
     transformers : a list of (name, transformer, columns). Columns are numbers, or names if X is a data frame or a
-        mapping of columns. Flags and slices are not accepted. "passthrough" leaves columns of numbers as they are
+        mapping of columns. Masks and slices are not accepted. "passthrough" leaves columns of numbers as they are
 
     Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The transformers that release
     something share the budget of the ``ColumnTransformer`` equally.
@@ -85,11 +85,13 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
         return X, columns
 
     def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
-        """Returns for each part its name, an unfitted transformer or None, its columns, and its prepared input."""
+        """Returns, for each named part, the name, an unfitted transformer or None, the columns, and the prepared
+        input."""
         table, each = self._read_table(X, reset=True)
         given_parts = list_named_transformers(self.transformers, 3)
         for _, _, columns in given_parts:
-            _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))  # refused before a pass
+            # Wrong columns are refused before a pass over the table.
+            _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))
         whole, found = (count_records_to_preprocess(table), each), []
         for name, given, columns in given_parts:
             member, part = copy_unfitted_estimator(given), _take_table_columns_to_transform(whole, columns)
@@ -109,7 +111,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
             if member is not None:
                 member._release_and_learn(part, gate, each)
                 member.charged_ = member._charge(each)
-                mark_as_fitted_part(member, self)
+                mark_as_estimator_part(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:
@@ -163,7 +165,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
 
 
 def _list_columns_to_transform(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for flags, which would be taken for the
+    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which would be taken for the
     numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:

@@ -17,7 +17,7 @@ from ..gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess
-from .scalers import _count_columns_of_domain
+from .scalers import _count_columns_of_scaler_domain
 from .transformer import PrivateTransformer
 
 
@@ -49,10 +49,10 @@ class SimpleImputer(PrivateTransformer):
     domain: Any = None
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        _check.choice("strategy", self.strategy, ("median", "constant"))
+        _check.check_choice_argument("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
-        quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
         return quantiles.compute_quantile_charge(self.domain, spent.noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
@@ -65,7 +65,9 @@ class SimpleImputer(PrivateTransformer):
 
     def _broadcast_constants(self, columns: int) -> NDArray[np.float64]:
         try:
-            return np.array(np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)))
+            return np.array(
+                np.broadcast_to(_check.check_bounded_array_argument("fill_value", self.fill_value), (columns,))
+            )
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 

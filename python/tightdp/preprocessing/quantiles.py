@@ -1,8 +1,9 @@
 """Private quantiles of columns, found by a binary search over a public grid with noisy counts
 (docs/theory/quantiles.md).
 
-The method is from section 3 of Huang, Liang and Yi (NeurIPS 2021), but in integers and for all columns at once. Each
-round of the search releases one noisy count for each level and column.
+The method is from section 3 of Huang, Liang and Yi (NeurIPS 2021), but in integers and for all columns at once. The
+level of a quantile is the share of the values at or below it. Each round of the search releases one noisy count for
+each level and column.
 """
 
 from __future__ import annotations
@@ -24,38 +25,39 @@ from ..release.noise import RandomSource
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 
 DIGITS = 20
-"""Number of binary digits of a level. A level is the share of values at or below its quantile. Levels are rounded to
-multiples of 2^-20, so that sums are integers."""
+"""Number of binary digits of a level. Levels are rounded to multiples of 2^-20, so that sums are integers in units of
+2^-20."""
 OCTAVES = range(-20, 43)
 """Exponents of the powers of two at which the octaves of the full grid begin."""
 STEPS = 32
-"""Number of grid points in an octave. Neighbouring points differ by 3 %, which is fine enough for clipping and
-imputing. The 63 octaves of either sign, from 10^-6 to 9 10^12, and 0 are 4,033 points. A search takes 12 rounds."""
+"""Number of grid points in an octave. Successive points differ by 3 %, which is fine enough for clipping and imputing.
+The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on it takes 12
+rounds."""
 MARGIN = 3.0
-"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, in a
-region without values, noise alone could look like a few values, and the search would end far from the data. With this
+"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, noise
+alone could look like a few values in a region without values, and the search would end far from the data. With this
 margin, the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
 """Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would
-enclose only the middle of the column."""
+enclose only the middle of a column's values."""
 POINTS = 1024
-"""Number of grid points of a declared range, both ends included. A search on them takes 10 rounds."""
+"""Number of grid points of a declared range, both ends included. A search on so many points takes 10 rounds."""
 
 
 def build_quantile_grid(domain: Any, columns: int) -> Array:
     """Returns the values that a quantile may take, ascending, of shape (points, columns).
 
-    If ``domain`` is None, this is the full grid of ``OCTAVES``. If it is (low, high), the points are equally spaced
-    between ``low`` and ``high``, which are numbers or arrays with one number for each column.
+    If ``domain`` is None, the values are the full grid of ``OCTAVES``. If ``domain`` is (low, high), the values are
+    equally spaced between ``low`` and ``high``, which are numbers or arrays with one number for each column.
     """
     if domain is None:
         line = _build_full_quantile_grid()
         return np.broadcast_to(line[:, None], (len(line), columns))
     try:
-        low, high = (np.broadcast_to(_check.reals("domain", end), (columns,)) for end in domain)
+        low, high = (np.broadcast_to(_check.check_array_argument("domain", end), (columns,)) for end in domain)
     except (TypeError, ValueError):
         raise ValueError("domain must be None or (low, high), each a number or one number for each column") from None
-    _check.refuse_ambiguous_bounds("domain", domain, columns)
+    _check.check_unambiguous_bounds_argument("domain", domain, columns)
     if not ((np.abs([low, high]) <= 1e150).all() and (low < high).all()):
         raise ValueError("domain must lie in [-1e150, 1e150], with low < high in every column")
     made = np.linspace(low, high, POINTS)
@@ -71,12 +73,12 @@ def _build_full_quantile_grid() -> Array:
 
 
 def count_quantile_rounds(domain: Any) -> int:
-    """Returns the number of rounds of a search. It does not depend on the columns."""
+    """Returns the number of rounds of a search, which does not depend on the columns."""
     return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
 
 
 def compute_quantile_charge(domain: Any, noise_multiplier: float) -> Composition:
-    """Returns the charge of a search. Its rounds together are as private as one ``Gaussian(noise_multiplier)``."""
+    """Returns the charge of a search. All rounds together are as private as one ``Gaussian(noise_multiplier)``."""
     return Gaussian(_compute_quantile_noise(domain, noise_multiplier)) * count_quantile_rounds(domain)
 
 
@@ -91,10 +93,10 @@ def search_quantiles(
 ) -> NDArray[np.intp]:
     """Returns private quantiles as indices of grid points, of shape (levels, columns).
 
-    Each is about the least grid point at or below which the share ``levels[i]`` of a column's values lies. There is one
-    level, or two in ascending order. Levels other than 1/2 are moved toward 1/2 by ``MARGIN`` deviations of the noise.
-    NaN values are left out, and infinite values count. The counts of a round depend on earlier releases, and the
-    deviation of their noise does not.
+    Quantile i of a column is about the least grid point at or below which the share ``levels[i]`` of the column's
+    values lies. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved toward
+    1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count. The counts of a round
+    depend on earlier releases, but the deviation of their noise does not.
     """
     grid, noise = (
         build_quantile_grid(domain, count_columns_to_preprocess(columns)),
@@ -116,7 +118,8 @@ def search_quantiles(
 
 
 def count_records_for_quantiles(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
-    """Returns a number of records with which a search finds bounds that leave out at most ``LEFT_OUT`` on each side.
+    """Returns a number of records with which a search finds good bounds. Such bounds leave out at most the share
+    ``LEFT_OUT`` of the records on each side.
 
     With so many records, ``MARGIN`` deviations of the noise are a small enough share of the records
     (docs/theory/quantiles.md, section 1). The returned number is public.
@@ -132,8 +135,8 @@ def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) ->
     """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
     values, for each level q and column.
 
-    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. The sensitivity is the
-    largest norm of the vector that one record adds.
+    Thresholds must ascend, so a threshold below the previous one is replaced by the previous one. A value adds 1 - q or
+    -q for each level. The sensitivity is the largest norm of the vector that one record adds.
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
@@ -157,7 +160,8 @@ def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> I
 def _bound_quantile_sensitivity(units: Sequence[int], columns: int) -> float:
     """Returns the norm of the longest vector that one record adds, rounded up.
 
-    For some k, a value is above the first k thresholds and adds -q for these. For all others it adds 1 - q."""
+    ``units`` has each level q in units of 2^-20. For some k, a value is above the first k thresholds, and adds -q for
+    each of their levels. For each other level the value adds 1 - q."""
     one: int = 2**DIGITS
     square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one

@@ -43,7 +43,7 @@ class BoundedTransformer(PrivateTransformer):
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
             return Composition()
-        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
         return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
@@ -55,7 +55,7 @@ class BoundedTransformer(PrivateTransformer):
         return values
 
     def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
-        """Returns the lower and upper bound of each column. The lower one is smaller."""
+        """Returns the lower and upper bound of each column. The lower bound is always below the upper bound."""
         size = count_columns_to_preprocess(values)
         if self.bounds is not None:
             scale = EstimatorScale.from_bounds("bounds", self.bounds, size)
@@ -77,8 +77,8 @@ class BoundedTransformer(PrivateTransformer):
         return (shown,), {"where bounds were looked for": domain}
 
 
-def _count_columns_of_domain(domain: Any) -> int:
-    """Returns the number of columns for which a domain has bounds. Returns 1 if all columns have the same bounds."""
+def _count_columns_of_scaler_domain(domain: Any) -> int:
+    """Returns the number of columns for which ``domain`` has ends, or 1 if all columns have the same ends."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
     except TypeError:
@@ -129,11 +129,11 @@ class MinMaxScaler(BoundedTransformer):
 
 
 SHARE = 0.5
-"""Share of the budget, as mu^2, for bounds that are not declared. The rest is for moments."""
+"""Share of the budget, as mu^2, for bounds that are not declared. The rest of the budget is for moments."""
 NARROWEST = 1 / 64
-"""The least standard deviation, divided by half the width of the bounds. A smaller one would be mostly noise."""
+"""The least standard deviation, divided by half the width of the bounds. A smaller deviation would be mostly noise."""
 DIGITS = 20
-"""Binary digits of a value mapped to [-1, 1], after the point."""
+"""Number of binary digits after the point of a value that was mapped to [-1, 1]."""
 
 
 class StandardScaler(BoundedTransformer):
@@ -197,8 +197,8 @@ def build_scaler_query(values: Values, low: Any, high: Any) -> Query:
     """Returns the query of the number, sum and sum of squares of each column's values. Values are clipped to
     [low, high] and mapped to [-1, 1].
 
-    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. The
-    norm of this vector is at most sqrt(3).
+    NaN does not count as a value. A mapped value u adds the vector (1, u, u^2), truncated toward zero to multiples of
+    2^-20. The norm of this vector is at most sqrt(3).
     """
     columns = count_columns_to_preprocess(values)
 
@@ -212,6 +212,6 @@ def _sum_scaler_moments(low: Any, high: Any, values: Array) -> Integers:
     one = 2**DIGITS
     units = (np.clip(values, low, high) - (low + (high - low) / 2)) / ((high - low) / 2)
     there = ~np.isnan(units)
-    inside = np.clip(np.where(there, units, 0.0), -1, 1)  # a quotient may round past the end
+    inside = np.clip(np.where(there, units, 0.0), -1, 1)  # rounding may move a quotient out of [-1, 1]
     parts = there * one, np.trunc(inside * one), np.trunc(inside**2 * one)
     return np.concatenate([part.astype(np.int64).sum(axis=0) for part in parts])

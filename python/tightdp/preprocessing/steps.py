@@ -1,4 +1,4 @@
-"""Parts of estimators that consist of named estimators: nested parameters, and copies of the named estimators."""
+"""Checks and nested parameters of estimators that consist of named estimators, such as a chain of transformers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from .transformer import PrivateTransformer
 
 
 def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns a list of tuples of length ``length`` whose first entries are different names."""
+    """Checks ``steps``, and returns it as a list of tuples of length ``length``. The first entries of the tuples are
+    names, no two of which are equal."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")

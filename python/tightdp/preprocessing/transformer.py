@@ -15,8 +15,8 @@ from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..bound import Bound
 from ..composition import Composition
-from ..estimators.shared.all_or_nothing import fit_on_a_copy
-from ..estimators.shared.ownership import check_not_fitted_part
+from ..estimators.shared.all_or_nothing import fit_copy_of_estimator
+from ..estimators.shared.ownership import check_not_estimator_part
 from ..estimators.shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
@@ -42,7 +42,7 @@ from .passes import stream_features_to_preprocess
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
 NOTHING = 1e-300
-"""Delta of a transformer that releases nothing, if no delta is given. Any other number would do."""
+"""Delta of a transformer that releases nothing, if no delta is given. The value does not matter."""
 
 
 class FittedAttributes:
@@ -60,12 +60,13 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     ----------
     epsilon, delta : the guarantee to meet, add/remove one record.
     noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
-        with this noise multiplier. Leave out epsilon, delta and noise_multiplier in a ``PrivatePipeline`` that has an
-        epsilon, and if everything is declared.
+        with this noise multiplier. In a ``PrivatePipeline`` that has an epsilon, leave out epsilon, delta and
+        noise_multiplier. Leave them out too if everything is declared.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used.
 
-    Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
+    Attributes: ``n_features_in_`` is as in scikit-learn, and ``privacy_``, ``charged_``, ``history_`` and
+    ``statement_`` are as in classifiers.
 
     Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
     the ledger refuses the charge.
@@ -77,14 +78,15 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_on_a_copy
+    @fit_copy_of_estimator
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
+        """Learns privately from X (n, d), which is an array, a table of columns, a memory map or ``Blocks``. The
+        argument y is not used.
 
         Returns the transformer itself. An error names the argument, before any record is used.
         """
-        check_not_fitted_part(self)
+        check_not_estimator_part(self)
         X = convert_memory_map_to_preprocess(X)
         spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
@@ -122,8 +124,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Returns the names of the features, for scikit-learn.
 
-        ``input_features`` are the names of the columns of X; None takes those that ``fit`` saw. Raises
-        ``NotFittedError`` before ``fit``, and ValueError for names that are not those of ``fit``.
+        ``input_features`` are the names of the columns of X. None takes the names that ``fit`` found. Raises
+        ``NotFittedError`` before ``fit``, and ValueError for names that differ from the names in ``fit``.
         """
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
@@ -141,7 +143,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # Methods that each transformer defines.
+    # Each transformer defines the following methods.
 
     def _charge(self, spent: NoiseShare) -> Composition:
         """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""
@@ -158,11 +160,12 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return given
 
     def _has_text_outputs(self) -> bool:
-        """Tells whether a release contains texts of cells. How a cell is written depends on the type of its column."""
+        """Tells whether a release contains texts of cells. These texts depend on the types of the columns, which the
+        statement then names."""
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Returns, for the statement, what was released and which facts were taken to be public."""
+        """Returns, for the statement, descriptions of the releases, and the facts that were taken to be public."""
         raise NotImplementedError
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
@@ -183,7 +186,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         values = self._read_table(X, reset=True)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 
-    # Steps of a fit, by itself and in a pipeline.
+    # The following methods are the steps of a fit, which a pipeline calls too.
 
     def _plan_budget(self) -> tuple[NoiseShare, float]:
         """Returns the budget of the releases, and the delta of ``privacy_``."""

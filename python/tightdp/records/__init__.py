@@ -1,1 +1,1 @@
-"""Reading of records from arrays, tables and blocks. Each cell and each record is read by itself."""
+"""Reads records from arrays, tables and blocks. Each cell and each record is read by itself."""

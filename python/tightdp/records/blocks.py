@@ -56,7 +56,7 @@ class Blocks(ABC):
     columns: Sequence[Any] | None = None
     """Names of the features, or None."""
     texts: Mapping[int, Any] = MappingProxyType({})
-    """Column numbers of the columns of text, with their names. If there are such columns, ``dtype`` is object, and only
+    """Names of the columns of text, by their column numbers. If there are such columns, ``dtype`` is object, and only
     estimators that encode text accept the blocks."""
     ahead = True
     """True if reading chosen rows needs a pass, so that the batches of several steps are gathered in one pass. False if
@@ -158,7 +158,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if ``found``, a number of records or blocks, differs from the number in the first pass."""
+    """Raises RuntimeError if a number of records or blocks, ``found``, is not ``wanted``, that of the first pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 
@@ -171,8 +171,10 @@ def join_weights_of_records(targets: NDArray[Any], weights: NDArray[np.float64])
 
 
 def split_weights_of_records(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns the targets and the weights that ``join_weights_of_records`` joined. The weights are None if
-    the records have no weights."""
+    """Returns the targets and the weights that ``join_weights_of_records`` joined.
+
+    The weights are None if the records have no weights.
+    """
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 

@@ -1,4 +1,4 @@
-"""Reading of cells, each of which is converted without regard to the other cells (docs/theory/exact.md, section 6).
+"""Reads cells. Each cell is converted without regard to the other cells (docs/theory/exact.md, section 6).
 
 NumPy would give a list the type that fits all of its cells. A single text would turn all numbers into texts, and a
 single float64 would change values that were float32. The type of an array or a column is a public fact. A list, a tuple
@@ -41,7 +41,7 @@ def as_column_of_cells(cells: Any) -> NDArray[Any]:
     if hasattr(cells, "to_numpy"):
         try:
             return np.asarray(cells.to_numpy(dtype=object, na_value=None))
-        except TypeError:  # not pandas; such a library would turn integers into floats if one is missing
+        except TypeError:  # a library other than pandas, which would turn integers into floats if one is missing
             cells = cells.to_list()
     if hasattr(cells, "__array__"):
         return np.asarray(cells)
@@ -100,8 +100,11 @@ def as_label_of_cell(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels that are all of one type as an array of this type. No label is converted to the type of another
-    one. Raises TypeError if two labels have different types, or if a cell is not a label."""
+    """Returns labels that are all of one type as an array of this type.
+
+    No label is converted to the type of another label. Raises TypeError if two labels have different types, or if a
+    cell is not a label.
+    """
     found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
@@ -109,8 +112,10 @@ def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
 
 
 def as_targets_of_records(cells: Any) -> NDArray[Any]:
-    """Returns targets as an array. A list of labels of one kind gets the type of that kind, and any other list becomes
-    an array of objects."""
+    """Returns targets as an array.
+
+    A list of labels of one kind becomes an array of the type of that kind. Any other list becomes an array of objects.
+    """
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
@@ -134,15 +139,17 @@ def convert_cell_to_text(cell: Any) -> str:
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):
-        if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
+        if type(cell).__name__ != "NAType":  # pandas' NA, which cannot be compared
             raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
         missing = True
     return "" if missing else convert_cell_value_to_text(cell).strip()
 
 
 def convert_cell_value_to_text(cell: Any) -> str:
-    """Returns ``write_cell_as_text`` of a cell. If the cell is a number with more digits than Python writes, the
-    error does not quote them."""
+    """Returns ``write_cell_as_text`` of a cell.
+
+    If the cell is a number with more digits than Python writes, the error does not quote the digits.
+    """
     try:
         return write_cell_as_text(cell)
     except ValueError:

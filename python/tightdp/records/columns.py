@@ -76,7 +76,7 @@ class CategoryColumn:
 Column = NumberColumn | CategoryColumn
 """Type of a column whose encoding is known."""
 LEARN: Final = "learn"
-"""Value that stands in a declaration in place of what is to be learned with noise."""
+"""Value in a declaration that says that bounds, categories or a number are to be learned with noise."""
 Bounds = tuple[float, float] | Literal["learn"]
 """Bounds of a column, which are declared or are to be learned."""
 Fill = float | Literal["learn"]
@@ -96,7 +96,7 @@ class LearnedColumn:
 def run_attempts_for_columns(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
     """Returns the results of all ``attempts``. Raises one ValueError that lists the errors of all attempts.
 
-    The caller's user can thus correct all of them at once.
+    So the user can correct all errors at once.
     """
     found, problems = [], []
     for attempt in attempts:

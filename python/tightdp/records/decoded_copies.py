@@ -44,7 +44,7 @@ def _copy_blocks_to_file(blocks: Blocks) -> Iterator[Blocks]:
     The file has no name, so that no other process can open it, and is removed when this process ends.
     """
     file = None
-    with suppress(OSError):  # no folder may be writable
+    with suppress(OSError):  # raised if no folder is writable
         # Only this process can read the file. Without a buffer a failed write raises its error at once.
         file = tempfile.TemporaryFile(buffering=0, dir=_find_folder_of_copy())  # noqa: SIM115
     if file is None:
@@ -104,7 +104,7 @@ class CopiedBlocks(BlockView):
         return False
 
     def _read_copy(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
-        """Yields the blocks in the file. ``parts`` are the number of records and the type of the targets of each."""
+        """Yields the blocks in the file. ``parts`` has each block's number of records and the type of its targets."""
         at = 0
         for records, kind in parts:
             self._file.seek(at)

@@ -1,4 +1,4 @@
-"""Conversion of tables and targets to arrays of numbers, in which each cell is converted by itself."""
+"""Converts tables and targets to arrays of numbers. Each cell is converted by itself."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def as_table_of_numbers(X: Any) -> NDArray[Any]:
 
 
 def convert_record_targets_to_doubles(y: Any) -> Any:
-    """Returns a list of targets as doubles, each of which is converted by itself. Targets that are not in a list are
-    returned unchanged. Raises ValueError if a target is not a number."""
+    """Returns a list of targets as doubles. Each target is converted by itself.
+
+    Targets that are not in a list are returned unchanged. Raises ValueError if a target is not a number.
+    """
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
     except (TypeError, ValueError, OverflowError):

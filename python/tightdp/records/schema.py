@@ -47,7 +47,7 @@ FEWEST = 20
 
 If there are fewer records, even their ages may all differ."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column. Here and below, "learn" says that they are to be learned with noise."""
+"""Labels, or the categories of a column. Here and below, "learn" says that the values are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
@@ -70,7 +70,7 @@ class Schema:
     categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
-    """Numbers that replace missing ones, by the name of the column."""
+    """Numbers that replace missing numbers, by the name of the column."""
     missing: tuple[str, ...] = ()
     """Texts of cells that count as missing in all columns, as in ``TextFormat``."""
 
@@ -88,7 +88,7 @@ class Schema:
         optional = ("missing",) if "missing" in plain else ()
         check_json_entries("text", plain, ("tightdp_schema", "label", "classes", "columns", *optional))
         if not isinstance(plain["columns"], dict):
-            raise ValueError(f"columns must be an object, got {_check.describe_value(plain['columns'])}")
+            raise ValueError(f"columns must be an object, got {_check.describe_argument(plain['columns'])}")
         reads: list[Any] = [partial(read_json_value, str, plain["label"], "label")]
         reads += [partial(_read_schema_values, "classes", plain["classes"], 2)]
         reads += [partial(_read_schema_column, name, how) for name, how in plain["columns"].items()]
@@ -142,7 +142,7 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
     """Returns ``values``. Raises ValueError unless they are at least ``least`` texts, all different."""
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
         raise ValueError(
-            f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_value(list(values))}"
+            f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_argument(list(values))}"
         )
     if not all(value and value == value.strip() for value in values):
         raise ValueError(f"{name} must be texts without blanks around them, none of them empty")
@@ -153,7 +153,8 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     """Returns a draft of a schema, whose values are taken from the records, so that it is not private.
 
     With ``learn`` the draft says what kind each column is, and holds no values of the records. ``missing`` are the
-    texts that counted as missing when ``rows`` was read. The draft's note names the entries that no schema may have.
+    texts that counted as missing when ``rows`` was read. The draft's note names the entries that must be corrected,
+    because ``Schema.read`` would refuse them.
     """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifier_columns(rows, label)
@@ -169,7 +170,7 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     columns |= {name: {"drop": True} for name in names}
     tried: list[tuple[str, Callable[[], Any]]] = [("classes", partial(_read_schema_values, "classes", classes, 2))]
     tried += [(repr(name), partial(_read_schema_column, name, how)) for name, how in columns.items()]
-    refused = [name for name, read in tried if not _is_accepted(read)]
+    refused = [name for name, read in tried if not _is_schema_part_accepted(read)]
     marked += f" Refused by tightdp train until you correct them: {', '.join(refused)}." if refused else ""
     markers = sorted(set(missing).difference(NO_VALUE))
     return {
@@ -182,7 +183,7 @@ def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[
     }
 
 
-def _is_accepted(read: Callable[[], Any]) -> bool:
+def _is_schema_part_accepted(read: Callable[[], Any]) -> bool:
     """Returns whether a part of a draft would be read without an error."""
     try:
         read()
@@ -213,7 +214,7 @@ def _is_identifier_column(cells: list[str], decimal: str) -> bool:
 def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
     """Returns the draft for one column: bounds for numbers, categories for few distinct texts, or else "drop".
 
-    If some cells of a column of numbers are missing, the draft includes a number that replaces missing ones.
+    If some cells of a column of numbers are missing, the draft includes a number that replaces missing numbers.
     """
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [parse_cell_number(cell, decimal) for cell in known]
@@ -225,7 +226,7 @@ def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[st
         if learn and flag:
             found["bounds"] = [0, 1]
         if len(known) < len(cells):
-            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # no overflow
+            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # cannot overflow
         return found
     values = sorted(set(cells).difference(NO_VALUE))
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):

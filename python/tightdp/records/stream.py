@@ -23,7 +23,7 @@ from .views import BlockView, CountedBlocks, Look
 AHEAD = 2**28
 """Number of bytes of features that one pass over files gathers for later steps."""
 COINS = 2**20
-"""Number of coins that are drawn at once."""
+"""Number of coins that are drawn at once. A coin is a random integer that decides whether a record is in a batch."""
 
 Integers = NDArray[np.int64]
 """Integers of a sum, modulo 2^64."""
@@ -37,7 +37,7 @@ Part = Callable[[Records], Integers]
 class BlockSum:
     """A function of a block that returns the block's part of a sum.
 
-    It holds nothing private, because it may be sent to another process."""
+    The object holds nothing private, because it may be sent to another process."""
 
     prepare: Prepare
     part: Part
@@ -79,8 +79,10 @@ class RecordStream:
     def from_blocks(
         cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0
     ) -> RecordStream:
-        """Makes a stream after a pass that applies ``check`` to the targets of each block. The pass is
-        skipped if an earlier pass applied the same ``check``."""
+        """Makes a stream after a pass that applies ``check`` to the targets of each block.
+
+        The pass is skipped if an earlier pass applied the same ``check``.
+        """
         return cls(scan_blocks(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
@@ -107,11 +109,13 @@ class RecordStream:
         return self._blocks.map_each_block(BlockSum(self._prepare, part, None, self._center, self._largest))
 
     def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
-        """Yields the parts of the sum over a Poisson batch. The batches of later steps are gathered in the same
-        pass."""
+        """Yields the parts of the sum over a Poisson batch.
+
+        The pass that gathers this batch also gathers the batches of later steps.
+        """
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
-            rows = draw_rows_of_batch(source.stream(), probability, len(self))
+            rows = draw_rows_of_record_stream(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
             yield from self._blocks.map_each_block(
@@ -121,7 +125,7 @@ class RecordStream:
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
-            batches = [draw_rows_of_batch(source.stream(), probability, len(self)) for _ in range(several)]
+            batches = [draw_rows_of_record_stream(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
@@ -149,8 +153,8 @@ class _FirstPassOverBlock:
 def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[BlockView, list[Any]]:
     """Returns the blocks for later passes, and the results of ``look`` for the blocks that have records.
 
-    This takes one pass, or no pass if an earlier one has found all of it. Raises ValueError if no block has a record,
-    or if no weight is above 0.
+    This takes one pass, or no pass if an earlier pass has found the lengths and these results. Raises ValueError if no
+    block has a record, or if no weight is above 0.
     """
     if isinstance(blocks, BlockView) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
@@ -166,7 +170,7 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[BlockView, list[Any]
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows_of_batch(stream: RandomStream, probability: float, records: int) -> Rows:
+def draw_rows_of_record_stream(stream: RandomStream, probability: float, records: int) -> Rows:
     """Returns the ascending row numbers of a Poisson batch.
 
     The rows are those that ``RandomSource.bernoulli`` draws, but only ``COINS`` coins are in memory at a time. Record k

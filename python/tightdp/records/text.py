@@ -1,4 +1,4 @@
-"""Conversion of cells to texts, and of texts to numbers."""
+"""Converts cells to texts, and texts to numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = 2.0**64
 MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "none"})
 """Texts that stand for a missing number, in lower case."""
 NO_VALUE = ("", "?")
-"""Texts that stand for a missing label or category. The other texts in ``MISSING`` may be values: NA is Namibia."""
+"""Texts that stand for a missing label or category. The other texts in ``MISSING`` may be values, as NA for Namibia."""
 SHOWN = 50
 """Largest number of names that one message lists."""
 

@@ -236,8 +236,10 @@ class SelectedRows(BlockView):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """Some rows of a random subset, for each block. ``chosen[i]`` are indices into the array of the subset's rows in
-    block i."""
+    """Some rows of a random subset, for each block.
+
+    ``chosen[i]`` has indices into the array of the subset's rows in block i.
+    """
 
     rows: RandomRecordSubset
     chosen: Sequence[Rows]

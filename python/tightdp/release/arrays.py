@@ -1,4 +1,5 @@
-"""Conversion of per-example arrays of any library to the form that the compiled core reads, and of results back."""
+"""Converts per-example arrays of any library to the form that the compiled core reads, and sums to arrays of the
+library."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from .._support import _check
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
 
 
-@dataclass(slots=True)  # not frozen: that triples the time to make one
+@dataclass(slots=True)  # not frozen, because making a frozen object takes three times as long
 class ExamplesToClip:
     """Per-example arrays of shape (batch, *shape), one for each parameter. An array is not copied if each of its rows
     is contiguous in memory."""
@@ -77,7 +78,7 @@ def view_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
 def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     """Returns an array in host memory as the kernels read it, its shape, and its type. The type is None if the kernels
     do not support it."""
-    x = as_host_array(x)
+    x = as_host_array_of_examples(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
             return x, (), "float64"
@@ -90,26 +91,26 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
     elif int(x.__dlpack_device__()[0]) not in (1, 3):
         raise TypeError(f"{label} must be in the memory of the host")
     elif getattr(x, "requires_grad", False):
-        x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
+        x = x.detach()  # because DLPack refuses tensors that are part of an autograd graph
     try:
         shape, dtype, contiguous, _ = describe_rows(x)
-    except (BufferError, RuntimeError) as why:  # for sparse, quantized, nested or conjugated tensors
+    except (BufferError, RuntimeError) as why:  # raised for sparse, quantized, nested or conjugated tensors
         raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
     return x, shape, dtype
 
 
-def as_host_array(x: Any) -> Any:
-    """Returns a torch tensor's memory as a NumPy array, whose shape and type take a fifth of the time to read.
+def as_host_array_of_examples(x: Any) -> Any:
+    """Returns a torch tensor's memory as a NumPy array. Its shape and type are read five times as fast as the tensor's.
 
     Other values are returned unchanged. Tensors of bfloat16, and tensors outside host memory, are returned unchanged
-    too, because NumPy cannot hold them. They are read by DLPack.
+    too, because NumPy cannot hold them. The kernels read these tensors by DLPack.
     """
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
             return (x.detach() if x.requires_grad else x).numpy()
-        except (RuntimeError, TypeError):  # bfloat16, another device, sparse, or wrapped by a transform of torch.func
+        except (RuntimeError, TypeError):  # raised for bfloat16, other devices, sparse tensors and those of torch.func
             return x
     return x
 
@@ -136,7 +137,7 @@ def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *
             raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
-        view = as_host_array(x)
+        view = as_host_array_of_examples(x)
         has, dtype, contiguous, writable = describe_rows(view)
         # ``contiguous`` says that each row has no gaps. There may be gaps between rows.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
@@ -163,13 +164,13 @@ def check_columns_for_clipping(name: str, value: Any, found: ExamplesToClip) -> 
     if isinstance(value, (list, tuple)) and found.is_list:
         if len(value) != len(found.shapes):
             raise ValueError(f"{name} must hold {len(found.shapes)} arrays, got {len(value)}")
-        parts = [_check.reals(name, v) for v in value]
+        parts = [_check.check_array_argument(name, v) for v in value]
         for v, shape in zip(parts, found.shapes, strict=True):
             if v.shape != shape:
                 raise ValueError(f"{name} must have shapes {list(found.shapes)}, got {v.shape}")
         flat = np.concatenate([v.reshape(-1) for v in parts])
     else:
-        flat = _check.reals(name, value)
+        flat = _check.check_array_argument(name, value)
         if flat.shape != (found.columns,) and not (not found.is_list and flat.shape == found.shapes[0]):
             raise ValueError(f"{name} must have shape {(found.columns,)}, one number for each column, got {flat.shape}")
         flat = flat.reshape(-1)
@@ -184,7 +185,7 @@ def check_weights_for_clipping(value: Any, batch: int) -> npt.NDArray[np.float64
         return None
     weights = np.asarray(value)
     if weights.dtype != np.bool_:  # booleans are weights of 0 and 1
-        weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
+        weights = _check.check_array_argument("weights", weights, "finite numbers in [0, inf)")
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.shape != (batch,):
         raise ValueError(f"weights must have shape {(batch,)}, one number for each example, got {weights.shape}")

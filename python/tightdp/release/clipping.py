@@ -1,4 +1,4 @@
-"""Checks of the arguments of ``clipped_sum`` and ``clip_and_noise``, and their computation in host memory."""
+"""Checks the arguments of ``clipped_sum`` and ``clip_and_noise``, and computes both functions in host memory."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .noise import RandomSource
 Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
-# Ranges of max_norm. The core multiplies in the rows' own precision, and a weight times a bound below 2^-90 (float64:
-# 2^-900) counts as 0 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a weight of a hundredth
-# does not count as 0. With the largest bounds, a float32 sum of 10^13 clipped rows and the square of a float64 norm are
-# finite.
+# Ranges of max_norm. The core multiplies in the rows' own precision. A weight times a norm bound counts as 0 if it is
+# below 2^-90, or below 2^-900 for float64 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a
+# weight of a hundredth does not count as 0. With the largest norm bounds, a float32 sum of 10^13 clipped rows and the
+# square of a float64 norm are finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
-exact_bound = _check.interval("[1e-30, 1e30]")
+exact_bound = _check.build_argument_check("[1e-30, 1e30]")
 """Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
 and underflow."""
-check_stability = _check.interval("[1e-100, inf)")
-"""Check of the range of ``stability``. The least ``stability`` is far above what a norm loses when squares underflow
-(docs/theory/clipping.md, section 2)."""
+check_stability = _check.build_argument_check("[1e-100, inf)")
+"""Check of the range of ``stability``. The smallest ``stability`` is far larger than the error of a norm whose squares
+underflow (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
 """Largest weight of an example with exact arithmetic. With such a weight, the example's integers stay below 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
 """Largest standard deviation of the noise. Ten times this deviation is still finite."""
 _FINE = 23
-"""Binary logarithm of bound / grid, rounded down. The bound then has 24 digits in units of the grid, as a float32
-does."""
+"""Binary logarithm, rounded down, of the norm bound divided by the step of the grid of sums. The bound then has 24
+binary digits in units of the grid, as many as a float32 has."""
 _LARGEST_SIGMA = 39
 """log2 of the largest noise deviation that the exact sampler accepts, in grid steps."""
 _FAST_SIGMA = 30
@@ -102,7 +102,7 @@ class ClippingRun:
         stream = rng.stream() if rng is not None and grid else None
         starts = _list_first_columns_to_clip(self.found.shapes) if len(self.groups) > 1 else None
         integers = get_dtype_of_sums(self.outs[0]) == "int64"
-        sums = [arrays.as_host_array(x) for x in self.outs]
+        sums = [arrays.as_host_array_of_examples(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
             kernels.clipped_sum(
@@ -156,7 +156,7 @@ def clip_examples_on_host(
 
     Without ``rng``, no noise is added, and an exact sum consists of integers.
     """
-    exact = is_arithmetic_exact(how.arithmetic)
+    exact = is_clipping_arithmetic_exact(how.arithmetic)
     run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
@@ -241,7 +241,7 @@ def compute_clip_factors(norms: Norms, bound: float) -> Norms:
     return factors
 
 
-def is_arithmetic_exact(arithmetic: str) -> bool:
+def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
     if arithmetic not in ("exact", "float"):
         raise ValueError(f'arithmetic must be "exact" or "float", got {arithmetic!r}')
     return arithmetic == "exact"
@@ -306,14 +306,14 @@ def has_several_clipping_norms(max_norm: Any) -> bool:
 def group_clipping_norms(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
-    """Returns (indices, bound) of each group. ``arrays`` is the number of arrays."""
+    """Returns the indices of the arrays in each group, with the norm bound. ``arrays`` is the number of arrays."""
     every = list(range(arrays))
     if groups is None and not has_several_clipping_norms(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:
         groups = [[i] for i in every]
     try:
-        indices = [sorted(_check.count("groups", i, least=0) for i in group) for group in groups]
+        indices = [sorted(_check.check_count_argument("groups", i, least=0) for i in group) for group in groups]
     except TypeError:
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):

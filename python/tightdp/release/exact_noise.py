@@ -2,9 +2,9 @@
 
 Floating-point Gaussian noise is not the Gaussian mechanism, because the set of floats that a release can take depends
 on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, so sums
-are integers. The noise is an integer too: real-valued noise that is rounded, or discrete noise. Proofs are in
-docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures this time to the
-nanosecond learns something about the noise.
+are integers in units of the grid. The noise consists of integers too: real-valued noise that is rounded, or discrete
+noise. Proofs are in docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures
+this time to the nanosecond learns something about the noise.
 """
 
 from __future__ import annotations
@@ -65,24 +65,26 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns the integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z a real normal.
 
-    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is; or an array of doubles,
-        one for each value of ``size``
+    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is. It may also be an array
+        of doubles, one for each value of ``size``.
     size : shape of the result, an integer >= 0 or a tuple of them
     rng : SecureRandom (the default) or Philox
 
     Raises ValueError or TypeError for an argument out of its range.
 
     An integer vector plus this noise is the Gaussian mechanism on real numbers, followed by rounding, which is
-    post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``,
-    also on a sample. The integers depend on the source's key and stream, and not on the number of threads or the
-    machine.
+    post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``.
+    This mechanism may be used on a sample too. The integers depend on the source's key and stream, and not on the
+    number of threads or the machine.
 
     >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
     [0, -881]
     """
     shape, n = check_size_of_noise(size)
     each = isinstance(sigma, (np.ndarray, list, tuple))
-    deviations = _check.reals("sigma", sigma) if each else np.array(_check_deviation_is_double("sigma", sigma))
+    deviations = (
+        _check.check_array_argument("sigma", sigma) if each else np.array(_check_deviation_is_double("sigma", sigma))
+    )
     if not ((deviations > 0) & (deviations <= 2.0**39)).all():
         raise ValueError(f"sigma must be in (0, 2^39], got {sigma!r}")
     if each and deviations.shape != shape:
@@ -103,7 +105,7 @@ class ExactRelease(NamedTuple):
     grid : a public power of two, of which all values are multiples
     sigma : the deviation of the noise, in steps of the grid
 
-    ``exact_release`` returns an ``ExactRelease``, and raises the errors of its arguments.
+    ``exact_release`` returns an ``ExactRelease``, and raises an error for a wrong argument.
 
     >>> import numpy as np
     >>> release = exact_release(np.ones((4, 2)), 1.0, 2.0, grid=0.5)
@@ -146,7 +148,8 @@ def exact_release(
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
         every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
         the exact ``DiscreteGaussian`` if there is a single column.
-    grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too.
+    grid : a public power of two. The default is the grid of ``clip_and_noise``. With this grid the values are those of
+        ``clip_and_noise`` too.
     rng : SecureRandom (the default) or Philox.
 
     Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and as ``clip_and_noise`` does.
@@ -177,7 +180,7 @@ def exact_release(
     else:
         run.execute_run(0.0, None, step)
         # sigma is rounded up to few digits. This adds less than a relative 2^-20 to sigma, and keeps integers short.
-        sigma = _round_deviation_up(sigma, 20)
+        sigma = _round_noise_deviation_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
         values, spread = [total * step for total in run.outs], float(sigma)
@@ -220,7 +223,7 @@ def _check_deviation_is_double(name: str, value: Any) -> float:
     return x
 
 
-def _round_deviation_up(sigma: Fraction, bits: int) -> Fraction:
+def _round_noise_deviation_up(sigma: Fraction, bits: int) -> Fraction:
     """Rounds sigma up to about ``bits`` + 1 binary digits."""
     unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

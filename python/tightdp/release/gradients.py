@@ -63,8 +63,8 @@ def clipped_sum(
         float64. An array is copied only if an example is not contiguous. If a few examples fit into the second-level
         cache, memory is read once.
     max_norm : float, or a sequence with one for each group
-        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]. If ``out`` is of float32, it is at most 1e25
-        too. With exact arithmetic, in [1e-30, 1e30].
+        In [1e-100, 1e100] for float64, and in [1e-25, 1e25] for other types. If ``out`` is of float32, ``max_norm`` is
+        at most 1e25 too. With exact arithmetic, it is in [1e-30, 1e30].
     weights : (batch,), optional
         Finite and >= 0. With exact arithmetic, in [0, 2^32].
     center, scale : one number for each column, optional
@@ -83,18 +83,19 @@ def clipped_sum(
         "float": sums of floats, whose roundings depend on the other examples. Noise on them is the idealised form of a
         release. "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
         ``exact_grid(max_norm)``, and the sum is in units of this grid. In exact arithmetic one example moves the sum
-        times the grid by at most ``weights[k] * max_norm``, for any other examples.
+        times the grid by at most ``weights[k] * max_norm``, whatever the other examples are.
 
     Returns
     -------
-    sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors.
+    sum : in float64 for float64 input, and in float32 for other input. With exact arithmetic it is in int64. The sum is
+        a list if ``grads`` is a list, and consists of torch tensors if ``grads`` does.
     norms : float64 array of shape (batch,)
 
     The result does not depend on the number of threads or the processor's instruction set. An exact sum does not depend
     on the order of the examples either. Each clipped row, rounded to its dtype, has norm at most ``max_norm``. A sum of
     floats equals the sum of real numbers up to rounding.
 
-    Raises ValueError or TypeError, which names the argument, for one out of its range.
+    Raises ValueError or TypeError for an argument out of its range. The error names the argument.
 
     >>> import numpy as np
     >>> total, norms = clipped_sum(np.array([[3.0, 4.0], [0.3, 0.4]]), max_norm=1.0)
@@ -108,7 +109,7 @@ def clipped_sum(
 def _clip_examples(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Norms]:
-    """Clips and adds up on the device or on the host, where the arrays are."""
+    """Clips examples and adds them up, on the device or on the host, depending on where the arrays are."""
     return (device.clip_examples_on_device if on_device(grads) else clipping.clip_examples_on_host)(
         grads, how, noise_multiplier, rng
     )
@@ -161,7 +162,7 @@ def clip_and_noise(
     ``Gaussian(noise_multiplier)``, to the last bit. If the batch was a Poisson sample, charge ``PoissonSampled``. Every
     example is truncated to multiples of a public grid, and integers are added up. The noise is real normal numbers
     rounded to the grid, sampled exactly (docs/theory/clipping.md, section 7). The values are then multiplied by the
-    grid and rounded to the dtype of the result. The grid is a power of two that depends on ``max_norm`` and
+    grid and rounded to the dtype of the result. The grid step is a power of two that depends on ``max_norm`` and
     ``noise_multiplier`` alone. It is at most 2^-23 of what one example contributes, or 2^-29 of the noise. Truncation
     changes each coordinate of each example by less than one grid step.
 
@@ -175,7 +176,7 @@ def clip_and_noise(
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
 
     The arguments ``grads``, ``weights``, ``normalize`` and ``stability`` are those of ``clipped_sum``. Raises
-    ValueError or TypeError, which names the argument, for one out of its range.
+    ValueError or TypeError for an argument out of its range. The error names the argument.
 
     >>> import numpy as np
     >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype
@@ -191,7 +192,7 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
 
     The largest contribution of one example is at least 2^23 and less than 2^24 steps of this grid.
 
-    max_norm : float, or a sequence with one for each group, in [1e-30, 1e30]; ValueError otherwise
+    max_norm : float, or a sequence with one for each group, in [1e-30, 1e30]. Raises ValueError otherwise.
 
     If the noise multiplier is 64 or less, the sum of micro-batches plus noise has the same bits as ``clip_and_noise``
     of all examples together. For larger noise multipliers ``clip_and_noise`` may choose a coarser grid, and from 128 on

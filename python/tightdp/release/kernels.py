@@ -1,4 +1,5 @@
-"""The compiled functions that add noise. Modules that import them make releases, and pyproject.toml lists them."""
+"""The compiled functions that add noise. The modules that import them make releases, and pyproject.toml lists these
+modules."""
 
 from .._core import (
     add_discrete_gaussian,

@@ -49,11 +49,11 @@ class RandomSource(ABC):
         Parameters
         ----------
         size : shape of the result, an integer >= 0 or a tuple of them.
-        dtype : float64 or float32; any other raises TypeError.
+        dtype : float64 or float32. Any other dtype raises TypeError.
 
-        The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise is
-        an idealised form of the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS
-        2012). If this matters, use ``exact_release``.
+        The largest absolute value is 9.49. A real normal number exceeds 9.49 with probability 2.4e-21. Floating-point
+        noise is an idealised form of the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov,
+        CCS 2012). If this matters, use ``exact_release``.
 
         >>> dp.Philox(1).normal((2, 3)).shape
         (2, 3)
@@ -69,7 +69,8 @@ class RandomSource(ABC):
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
         """Returns doubles that are uniform on the odd multiples of 2^-53 in (0, 1).
 
-        ``size`` is the shape of the result, an integer >= 0 or a tuple of them; ValueError or TypeError otherwise.
+        ``size`` is the shape of the result, an integer >= 0 or a tuple of them. Raises ValueError or TypeError
+        otherwise.
 
         >>> bool((dp.Philox(1).uniform(100) < 1).all())
         True
@@ -80,7 +81,8 @@ class RandomSource(ABC):
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
         """Returns integers that are uniform in [0, 2^64).
 
-        ``size`` is the shape of the result, an integer >= 0 or a tuple of them; ValueError or TypeError otherwise.
+        ``size`` is the shape of the result, an integer >= 0 or a tuple of them. Raises ValueError or TypeError
+        otherwise.
 
         >>> dp.Philox(1).integers(2).dtype
         dtype('uint64')
@@ -91,8 +93,9 @@ class RandomSource(ABC):
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
         """Returns booleans, each True with ``probability``, rounded down to a multiple of 2^-64, for Poisson sampling.
 
-        ``probability`` is in (0, 1], and ``size`` the shape of the result, an integer >= 0 or a tuple of them;
-        ValueError or TypeError otherwise. Rounding down keeps an accountant that charges ``probability`` safe.
+        ``probability`` is in (0, 1], and ``size`` is the shape of the result, an integer >= 0 or a tuple of them.
+        Raises ValueError or TypeError otherwise. Because ``probability`` is rounded down, charging ``probability`` is
+        safe.
 
         >>> dp.Philox(1).bernoulli(1.0, 3).tolist()
         [True, True, True]
@@ -104,7 +107,7 @@ class RandomSource(ABC):
 
 
 class SecureRandom(RandomSource):
-    """A cipher's stream, the default source. Each call takes a fresh 256-bit key from the operating system.
+    """The default source, whose streams are those of a cipher. Each call takes a fresh 256-bit key from the system.
 
     Nothing is kept between calls: there is no seed to leak, to pickle or to repeat after a fork. Pickling raises
     TypeError.
@@ -125,7 +128,7 @@ class SecureRandom(RandomSource):
         return "SecureRandom()"
 
     def __copy__(self) -> SecureRandom:
-        return self  # it has no state to share
+        return self  # because the object has no state that a copy could share
 
     def __deepcopy__(self, memo: object) -> SecureRandom:
         return self
@@ -150,16 +153,16 @@ class Philox(RandomSource):
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True
 
-    :param seed: an integer in [0, 2^64); any other raises ValueError or TypeError.
-    :param first_stream: the stream of the first call, an integer in [0, 2^64); the k-th call after it uses
-        first_stream + k.
+    :param seed: an integer in [0, 2^64). Any other value raises ValueError or TypeError.
+    :param first_stream: the stream of the first call, an integer in [0, 2^64). The k-th call after the first uses the
+        stream first_stream + k.
     """
 
     __slots__ = ("_first", "_next", "_seed")
 
     def __init__(self, seed: int, first_stream: int = 0) -> None:
-        self._seed = _check.count("seed", seed, least=0, most=2**64 - 1)
-        self._first = self._next = _check.count("first_stream", first_stream, least=0, most=2**64 - 1)
+        self._seed = _check.check_count_argument("seed", seed, least=0, most=2**64 - 1)
+        self._first = self._next = _check.check_count_argument("first_stream", first_stream, least=0, most=2**64 - 1)
 
     def stream(self) -> RandomStream:
         with _lock.now:
@@ -183,8 +186,8 @@ def resolve_random_source(rng: RandomSource | None) -> RandomSource:
 
 
 _LARGEST = 2**40
-"""Largest number of values in a call. So many values would take 8 TB, more than fits into memory, so a wrong shape
-fails at once."""
+"""Largest number of values in a call. So many values would take 8 TB. A larger shape is refused at once, before memory
+for it is requested."""
 
 
 def check_size_of_noise(size: Size) -> tuple[tuple[int, ...], int]:

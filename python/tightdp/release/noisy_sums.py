@@ -14,9 +14,9 @@ from .noise import RandomSource, resolve_random_source
 def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
     """Adds N(0, deviation^2) to every entry, in place, and returns ``total``. Call it after the last micro-batch.
 
-    total : a contiguous int64 array of multiples of ``grid``, such as ``clipped_sum(..., out=, arithmetic="exact")``
-        fills; or a contiguous array of float32 or float64; or a list of such arrays
-    deviation : standard deviation of the noise, in the units of the sum; deviation / grid must be at most 2^39
+    total : a contiguous array, or a list of such arrays. An int64 array holds multiples of ``grid``, as
+        ``clipped_sum(..., out=, arithmetic="exact")`` computes them. Other arrays are of float32 or float64.
+    deviation : standard deviation of the noise, in the units of the sum. deviation / grid must be at most 2^39.
     grid : for int64 arrays, ``exact_grid(max_norm)``, a power of two
     rng : SecureRandom (the default) or Philox
 

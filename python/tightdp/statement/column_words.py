@@ -1,6 +1,6 @@
 """The words in which statements say how labels and columns are known: declared, read off the records, or learned.
 
-Code that writes a statement and code that checks it against a model both take the words from here.
+The code that writes a statement and the code that checks a statement against a model take the words from this module.
 """
 
 from __future__ import annotations

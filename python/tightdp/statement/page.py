@@ -27,8 +27,8 @@ from .wording import (
 Statement = Any
 """A ``tightdp.Statement``. It cannot be imported here, because its module imports this one."""
 UNITS = 2 * 10**9
-"""Largest number of units of work for the curves and numbers that the page shows beside the guarantee. They take three
-seconds at most. Curves that would need more work are drawn with a wider band."""
+"""Largest number of units of work for the curves and numbers that the page shows beside the guarantee. So much work
+takes three seconds at most. Curves that would need more work are drawn with a wider band."""
 META_NAME = "tightdp-statement"
 """Name of the HTML meta element that holds the statement as JSON, so that the page itself can be checked."""
 MOST_MECHANISMS = 10
@@ -79,7 +79,7 @@ def render_statement_page(statement: Statement) -> str:
 
 
 def find_statement_in_page(text: str) -> str | None:
-    """Returns the JSON of the statement that a page shows; None if ``text`` is not such a page."""
+    """Returns the JSON of the statement that a page shows, or None if ``text`` is not such a page."""
     found = re.search(rf'<meta name="{META_NAME}" content="([^"]*)">', text)
     return None if found is None else unescape(found[1])
 
@@ -181,8 +181,11 @@ def _state_power_of_tests(statement: Statement) -> str:
 
 
 def _render_statement_curves(statement: Statement) -> str:
-    """Returns both curves as figures; an empty text if they cannot be computed or would show nothing new."""
-    # Curves that come from Renyi divergences would take half a minute, and would show no more than the bound.
+    """Returns the privacy profile and the trade-off curve as figures.
+
+    The text is empty if the curves cannot be computed, or would show no more than the bound.
+    """
+    # Computing curves from Renyi divergences would take half a minute, and they would show no more than the bound.
     if "renyi" in statement.privacy.engine:
         return ""
     run, relation = statement.charged, statement.neighbors

@@ -1,4 +1,4 @@
-"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to their file.
+"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to a file of them.
 
 The hash is the SHA-256 of one text for each array, in the order of the names. The text of an array is
 ``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array. Numbers are
@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from .._support.files import open_file
+from .._support.files import open_regular_file
 from .._support.strict_json import parse_json, read_json_object
 
 SIZES = {
@@ -61,10 +61,10 @@ def hash_state_dict_for_statement(state: Any) -> str:
     """Returns the hash of a ``state_dict``. Raises ValueError unless it is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
-    return hash_arrays_for_statement([_describe_parameter_tensor(name, tensor) for name, tensor in state.items()])
+    return hash_arrays_for_statement([_describe_hashed_tensor(name, tensor) for name, tensor in state.items()])
 
 
-def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
+def _describe_hashed_tensor(name: Any, tensor: Any) -> NamedArray:
     """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and safetensors has its type."""
     import torch
 
@@ -83,7 +83,7 @@ def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
 
 def hash_torch_file_for_statement(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         try:
             import torch
         except ImportError:
@@ -103,7 +103,7 @@ def hash_safetensors_for_statement(path: Path) -> str:
 
     Such a file consists of the header's length in eight bytes, a header of JSON, and numbers without gaps.
     """
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             length = int.from_bytes(file.read(8), "little")
@@ -142,7 +142,7 @@ def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int)
         ends.append((start + first, start + last))
         found.append(
             NamedArray(
-                name, entry.dtype, list(entry.shape), partial(_read_parameter_bytes, file, start + first, last - first)
+                name, entry.dtype, list(entry.shape), partial(_read_hashed_bytes, file, start + first, last - first)
             )
         )
     ends.sort()
@@ -151,7 +151,7 @@ def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int)
     return found
 
 
-def _read_parameter_bytes(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
+def _read_hashed_bytes(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
     file.seek(at)
     while length > 0:
         piece = file.read(min(length, _CHUNK))

@@ -13,15 +13,15 @@ from ..bound import Bound
 from ..composition import Composition, Parts
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..options import Neighbors
-from ..selections_and_groups import Derived
+from ..selections_and_groups import SelectionOrGroup
 from .wording import format_stated_above, format_stated_below
 
 MOST_VALUES = 100_000
-"""Largest number of values in an account, such as the atoms of a distribution. Reading so many takes a third of a
-second."""
+"""Largest number of values in an account, such as the atoms of a distribution. Reading so many values takes a third of
+a second."""
 MOST_ENTRIES = 1000
 """Largest number of entries of an account, and largest number of mechanisms inside of other mechanisms. Constructing so
-many takes half a second."""
+many mechanisms takes half a second."""
 MOST_SAMPLED = 64
 """Largest number of distinct mechanisms that are not Gaussians, inside of groups and selections too. Each of them takes
 up to 25 ms if only a Renyi bound is known."""
@@ -29,11 +29,11 @@ MOST_SLOW = 10
 """Largest number of distinct mechanisms that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up
 to 0.1 s."""
 UNITS = 10**9
-"""Largest number of units of work for the computation of a bound. They take two seconds, and three and a half in the
-worst case that was found."""
+"""Largest number of units of work for the computation of a bound. So much work takes two seconds, and three and a half
+seconds in the worst case that was found."""
 FEW_UNITS = 10**8
-"""Largest number of units of work for the first check of a statement that is being made. They are enough unless an
-engine takes long."""
+"""Largest number of units of work for the first check of a statement that is being made. So much work is enough unless
+an engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
 """Advice that ends the errors about accounts whose bounds take long to compute."""
 TOLERANCE = 1e-6
@@ -80,10 +80,10 @@ def _check_stated_account_size(account: Any) -> None:
 def _check_distinct_stated_mechanisms(charged: Composition) -> None:
     """Raises ValueError for an account with many different mechanisms whose bounds take time.
 
-    The mechanisms inside of groups and selections are counted apart from these.
+    The mechanisms inside of groups and selections are counted separately from the account's own entries.
     """
     entries = [mechanism for mechanism, _ in charged.parts]
-    for counted in (entries, list(_list_innermost(charged.parts))):
+    for counted in (entries, list(_list_innermost_stated_mechanisms(charged.parts))):
         others = [mechanism for mechanism in counted if not isinstance(mechanism, Gaussian)]
         slow = [
             each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))
@@ -95,11 +95,11 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
             )
 
 
-def _list_innermost(parts: Parts) -> Iterator[Mechanism]:
+def _list_innermost_stated_mechanisms(parts: Parts) -> Iterator[Mechanism]:
     """Yields the mechanisms of a composition. A group or a selection is replaced by the mechanisms inside of it."""
     for mechanism, _ in parts:
-        if isinstance(mechanism, Derived):
-            yield from _list_innermost(mechanism.parts)
+        if isinstance(mechanism, SelectionOrGroup):
+            yield from _list_innermost_stated_mechanisms(mechanism.parts)
         else:
             yield mechanism
 

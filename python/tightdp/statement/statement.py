@@ -35,7 +35,7 @@ from .wording import (
     NEVER_COVERED,
     NOISE,
     RELATIONS,
-    explain_guarantee,
+    explain_stated_guarantee,
     format_stated_above,
     format_stated_below,
     list_stated_record_counts,
@@ -61,8 +61,8 @@ LARGE = 10.0
 to nothing."""
 
 
-def warn_of_large_delta(delta: float, size: int) -> str:
-    """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
+def describe_large_stated_delta(delta: float, size: int) -> str:
+    """Returns a warning if delta is too large for ``size`` records, and otherwise an empty text."""
     if delta * size < 1:
         return ""
     least = format_stated_above(delta)
@@ -91,11 +91,12 @@ class Statement:
     neighbors : the neighbouring relation of the guarantee.
     released : the parts that may be published, one line for each.
     public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}.
-    size : the number of records that the run used, given as public or released with noise; None if none was used.
+    size : the number of records that the run used, given as public or released with noise. None if the run used no
+        number of records.
     taken : the names in ``public`` of facts that were read off the data, and thereby declared public. A warning names
         each of these facts.
-    arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
-        are exact but the gradients that are summed are not; otherwise "idealised".
+    arithmetic : "exact" if the release agrees with the charge to the last bit. "idealised gradients" if sums and noise
+        are exact, but the gradients that are summed are not. Otherwise "idealised".
     seeded : whether the noise came from a seed.
     outside : things that this bound leaves out, besides those that every bound leaves out.
     ledger : the ledger that was charged, if there is one.
@@ -142,8 +143,8 @@ class Statement:
             raise TypeError(f"privacy must be a Bound, got {self.privacy!r}")
         if not isinstance(self.charged, Composition):
             raise TypeError(f"charged must be a Composition, got {self.charged!r}")
-        _check.choice("neighbors", self.neighbors, NEIGHBORS)
-        _check.choice("arithmetic", self.arithmetic, tuple(ARITHMETIC))
+        _check.check_choice_argument("neighbors", self.neighbors, NEIGHBORS)
+        _check.check_choice_argument("arithmetic", self.arithmetic, tuple(ARITHMETIC))
         if not isinstance(self.seeded, bool):
             raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
         values = {
@@ -159,10 +160,10 @@ class Statement:
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
         if not _is_statement_date(_check_statement_text("date", self.date)):
             raise ValueError(
-                f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_value(self.date)}"
+                f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_argument(self.date)}"
             )
         if self.size is not None:
-            values["size"] = _check.count("size", self.size)
+            values["size"] = _check.check_count_argument("size", self.size)
         for name in ("released", "taken", "outside"):
             given = getattr(self, name)
             if isinstance(given, str):
@@ -195,7 +196,7 @@ class Statement:
 
         It is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
         """
-        return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
+        return explain_stated_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -203,7 +204,7 @@ class Statement:
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-        if self.size is not None and (large := warn_of_large_delta(self.delta, self.size)):
+        if self.size is not None and (large := describe_large_stated_delta(self.delta, self.size)):
             found.append(large)
         if self.privacy.upper > LARGE:
             found.append(
@@ -350,7 +351,7 @@ def _read_stated_bound(least: float, most: float, engine: str) -> Bound:
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:
-        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.describe_value(engine)}")
+        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.describe_argument(engine)}")
     return Bound(least, most, engine)
 
 
@@ -363,13 +364,13 @@ def _is_statement_date(text: str) -> bool:
 
 def _check_statement_texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_value(given)}")
+        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_argument(given)}")
     return {_check_statement_text(name, key): _check_statement_text(name, value) for key, value in given.items()}
 
 
 def _check_statement_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {_check.describe_value(value)}")
+        raise TypeError(f"{name} must be text, got {_check.describe_argument(value)}")
     if any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.describe_value(value)}")
+        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.describe_argument(value)}")
     return value

@@ -1,4 +1,4 @@
-"""The verdict on a file, which says of each entry whether it was computed again, compared, or cannot be checked."""
+"""The verdict on a file. It says for each entry whether the entry was recomputed, compared, or cannot be checked."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StatementVerdict(NamedTuple):
     compared: dict[str, str]
     """Entries that were compared, and the result of the comparison."""
     unseen: dict[str, str]
-    """Entries of which something cannot be checked from a file, and what this is."""
+    """Entries about which no file can show everything, and the thing that cannot be checked."""
 
     def place_under(self, name: str) -> StatementVerdict:
         """Returns the verdict on a file that holds the statement of this verdict as its entry ``name``."""

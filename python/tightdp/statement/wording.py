@@ -68,12 +68,12 @@ AGAIN = "Another fit on the same data: the next one is charged as much again."
 """Line about repeated fits among the things that the bound of an estimator leaves out."""
 
 
-def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
+def explain_stated_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
     """Returns the meaning of (epsilon, delta) in two sentences, or no sentence.
 
     Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the
     distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second is
-    about a test, and takes for A the events that the test accuses and that it does not.
+    about a test. It takes for A the event that the test accuses, and the event that the test does not accuse.
     """
     # The second sentence needs the definition with P and P' in both orders. The relations "add" and "remove" give only
     # one order.

@@ -31,7 +31,7 @@ from ..statement.column_words import OCCURRING, StatedColumnFact, state_fact_of_
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
 REGRESSION = "ridge"
-"""Kind of model that predicts numbers, and therefore has no classes."""
+"""The kind of model that predicts numbers and has no classes."""
 LARGEST = 1e300
 """Largest magnitude of a coefficient. Features are in [0, 1], so scores are finite for up to 10^8 features."""
 
@@ -53,8 +53,8 @@ class TableModel:
     coef, intercept : finite weights and constants, in [-1e300, 1e300].
     statement : the ``Statement``, which must name the labels and the bounds or categories of each column.
 
-    Raises ValueError, which names the argument, for an argument that does not fit the others. ``tightdp train`` makes
-    the model:
+    Raises ValueError, which names the argument, for an argument that does not fit the other arguments. ``tightdp
+    train`` makes the model:
 
     >>> import numpy as np
     >>> from tightdp.records.columns import NumberColumn
@@ -75,7 +75,7 @@ class TableModel:
     label: str
     """The name of the column that the model predicts."""
     classes: tuple[str, ...]
-    """The labels, in the order of the probabilities; empty for a regression."""
+    """The labels, in the order of the probabilities. A regression has none."""
     columns: tuple[Column, ...]
     coef: NDArray[np.float64]
     """Weights of the features that ``encode`` makes. The shape is (1, features) for a regression or two classes, and
@@ -86,7 +86,7 @@ class TableModel:
     """The privacy statement. Its entry ``parameters`` is set to the hash of the model's parameters."""
 
     def __post_init__(self) -> None:
-        _check.choice("model", self.model, MODELS)
+        _check.check_choice_argument("model", self.model, MODELS)
         if self.model == REGRESSION and self.classes:
             raise ValueError("classes must be none for a regression, which predicts numbers")
         if self.model != REGRESSION and (len(self.classes) < 2 or len(set(self.classes)) < len(self.classes)):
@@ -116,9 +116,9 @@ class TableModel:
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
         """Returns the features of a table, shape (n, d), in [0, 1].
 
-        Raises ValueError for a missing column and for text where a number is expected. If the column has a number that
-        stands for missing ones, a missing number becomes that number. Otherwise a missing number becomes NaN with
-        ``allow_missing``, and raises ValueError without it.
+        Raises ValueError for a missing column and for text where a number is expected. A column may have a number that
+        replaces missing ones. In other columns, a missing number becomes NaN if ``allow_missing``, and raises
+        ValueError if not.
         """
         return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
@@ -146,7 +146,7 @@ class TableModel:
         """Returns a row of texts for each record: its predicted label, and with ``probabilities`` each class's
         probability.
 
-        With ``allow_missing``, the texts of a record are empty if one of its numbers is missing.
+        With ``allow_missing``, the texts of a record with a missing number are empty.
 
         ``table`` is as for ``encode``, whose errors this method raises.
         """
@@ -181,7 +181,7 @@ class TableModel:
     def to_sklearn(self) -> Any:
         """Returns scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with the weights of this model.
 
-        It takes the features that ``encode`` returns.
+        The returned model takes the features that ``encode`` returns.
         """
         from sklearn import linear_model, svm
 
@@ -199,7 +199,7 @@ class TableModel:
         return made
 
     def to_onnx(self) -> Any:
-        """Returns the model as an ``onnx.ModelProto``. It needs the extra ``onnx``.
+        """Returns the model as an ``onnx.ModelProto``. The method needs the extra ``onnx``.
 
         The graph's input "features" (n, d) are the doubles that ``encode`` returns. Its output "label" (n,) is text. A
         logistic model has the output "probabilities" (n, classes) as well. Raises ValueError for a regression, which
@@ -213,9 +213,10 @@ class TableModel:
 
     @property
     def parameters_hash(self) -> str:
-        """SHA-256 of everything that determines predictions: all entries of the file but the statement, as JSON.
+        """SHA-256 of everything that determines predictions. This is all entries of the file but the statement, as
+        JSON.
 
-        In this JSON text, names are sorted, blanks are left out, and numbers are written as Python writes them.
+        In the JSON text, names are sorted, blanks are left out, and numbers are written as Python writes them.
         """
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -240,7 +241,7 @@ class TableModel:
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model and its statement to a file.
 
-        ``path`` is the path of the file, which is overwritten. Raises OSError if it cannot be written.
+        ``path`` is the path of the file, which is overwritten. Raises OSError if the file cannot be written.
         """
         Path(path).write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -248,7 +249,8 @@ class TableModel:
     def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
         """Returns the model that ``to_dict`` wrote. Raises ValueError for anything else.
 
-        The statement is checked as in ``Statement.from_json``. The hash in it must be the hash of the parameters.
+        The statement is checked as in ``Statement.from_json``. The hash in the statement must be the hash of the
+        parameters.
 
         ``plain`` is the dictionary. A computation that may take more than two seconds is refused unless
         ``patient``.
@@ -274,22 +276,22 @@ class TableModel:
 def _check_facts_of_table_model(statement: Statement, facts: Sequence[StatedColumnFact]) -> None:
     """Raises ValueError unless statement and model agree about the labels and about each column.
 
-    The statement must name each of the model's ``facts``, as a public fact or as one that was learned with noise.
+    The statement must name each of the model's ``facts``, as a public fact or as a fact that was learned with noise.
     """
     for fact in facts:
-        name, shown = fact.name, _check.describe_value(fact.value)
+        name, shown = fact.name, _check.describe_argument(fact.value)
         said = statement.public.get(name)
         lines = [line for line in statement.released if fact.is_about(line)]
         if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, fact.declared_text, fact.occurring_text):
             raise ValueError(
-                f"public must say of {name!r} what the model does, {shown}, got {_check.describe_value(said)}"
+                f"public must say of {name!r} what the model does, {shown}, got {_check.describe_argument(said)}"
             )
         for line in lines:
             if not fact.agrees_with(line):
                 raise ValueError(
-                    f"released must say of {name!r} what the model does, {shown}, got {_check.describe_value(line)}"
+                    f"released must say of {name!r} what the model does, {shown}, got {_check.describe_argument(line)}"
                 )
         if said is None and not lines:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
@@ -325,7 +327,7 @@ def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
     kinds: dict[Any, Callable[..., Column]] = {"number": NumberColumn, "category": CategoryColumn}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_value(plain)}")
+        raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_argument(plain)}")
     given = {entry: value for entry, value in plain.items() if entry != "kind"}
     if kind == "number" and "missing" not in given:
         given["missing"] = None

@@ -1,4 +1,4 @@
-"""Builds an ONNX graph of a table's model, for runtimes of other languages. It needs the extra ``onnx``."""
+"""Builds an ONNX graph of a table's model, for runtimes of other languages. This module needs the extra ``onnx``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .._core import __version__
 
 OPSET = 17
-"""Version of the ONNX operators. It is from 2022, so that older runtimes can read the graph."""
+"""Version of the ONNX operators. This version is from 2022, so that older runtimes can read the graph."""
 
 
 def build_onnx_graph(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Private training of PyTorch models in a usual training loop. It requires torch and is imported by name.
+"""Private training of PyTorch models in a usual training loop. The package needs PyTorch, and is imported by its name.
 
 ``make_private`` takes a model, an optimizer and a data set, and returns a run. The run has a loader of Poisson batches,
 a method for private steps, and an account. A private step clips gradients, adds them up and adds noise. The model is

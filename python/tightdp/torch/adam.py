@@ -16,13 +16,15 @@ class DPAdam(torch.optim.Optimizer):
 
     Adam divides m, a running mean of gradients, by the square root of v, a running mean of squared gradients. If
     gradients are private, v is mostly the variance of the noise. This variance is the same in every coordinate, so Adam
-    becomes gradient descent with momentum. ``DPAdam`` subtracts the variance ``noise`` of the noise. Its steps are the
-    learning rate times m / (sqrt(max(v - noise, floor)) + damping), where m and v are corrected for their start at 0.
+    becomes gradient descent with momentum. ``DPAdam`` subtracts ``noise``, the variance of the noise, from v. A step of
+    ``DPAdam`` is the learning rate times m / (sqrt(max(v - noise, floor)) + damping), where m and v are corrected for
+    their start at 0.
 
-    ``floor`` is the standard deviation that v has from the noise alone, after the steps so far. It is
-    noise sqrt(2 sum w^2), where w are the weights of the squared gradients in v. A smaller value of v - noise cannot be
-    told from 0. The floor falls from sqrt(2) times the variance of the noise to sqrt(2 (1 - beta2) / (1 + beta2)) times
-    this variance. In the paper the floor is a constant that must be tuned.
+    ``floor`` is the standard deviation that the noise alone gives to v, after the steps so far. It is
+    noise sqrt(2 sum w^2), where w are the weights of the squared gradients in v. A value of v - noise below the floor
+    cannot be told from 0. As steps are taken, the floor falls from sqrt(2) times ``noise`` to
+    sqrt(2 (1 - beta2) / (1 + beta2)) times ``noise``, where beta2 is the second of the ``betas``. In the paper the
+    floor is a constant that must be tuned.
 
     The corrections are post-processing of releases and cost no privacy. Without noise the optimizer is
     ``torch.optim.AdamW``.
@@ -79,7 +81,7 @@ class DPAdam(torch.optim.Optimizer):
         return loss
 
     def _step_parameter(self, p: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Moves one parameter by its gradient, and updates the moments in its ``state``."""
+        """Moves the parameter ``p`` by its gradient. Updates the moments of ``p``, which ``state`` holds."""
         if not state:
             wide = torch.promote_types(p.dtype, torch.float32)
             state.update(step=0, mean=torch.zeros_like(p, dtype=wide), square=torch.zeros_like(p, dtype=wide))
@@ -88,19 +90,22 @@ class DPAdam(torch.optim.Optimizer):
         state["mean"].lerp_(gradient, 1 - beta1)
         state["square"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         noise = group["noise_variance"]
-        floor = noise * math.sqrt(2 * sum_squared_weights(beta2, t))
+        floor = noise * math.sqrt(2 * sum_squared_adam_weights(beta2, t))
         second = (state["square"] / (1 - beta2**t)).sub_(noise).clamp_(min=floor)
         p.mul_(1 - group["lr"] * group["weight_decay"])
         update = state["mean"] / second.sqrt_().add_(group["damping"])
         p.sub_((update * (group["lr"] / (1 - beta1**t))).to(p.dtype))
 
 
-def sum_squared_weights(beta: float, t: int) -> float:
-    """Returns the sum of w_i^2 over steps i = 1, ..., t, where w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
+def sum_squared_adam_weights(beta: float, t: int) -> float:
+    """Returns the sum of w_i^2 over steps i = 1, ..., t, where w_i = (1 - beta) beta^(t - i) / (1 - beta^t).
+
+    w_i is the weight of step i in a running mean that decays by ``beta`` in each step.
+    """
     return (1 - beta) / (1 + beta) * (1 - beta ** (2 * t)) / (1 - beta**t) ** 2
 
 
-def tell_noise(optimizer: Any, variance: float) -> None:
+def set_adam_noise_variance(optimizer: Any, variance: float) -> None:
     """Sets the variance of the noise on gradients in a ``DPAdam``. Other optimizers do not use this variance."""
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:

@@ -17,27 +17,27 @@ from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_ledger
 from ..ledger.payment import open_ledger
-from .adam import tell_noise
+from .adam import set_adam_noise_variance
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
-from .distributed.agreement import list_run_facts
-from .distributed.ranks import Ranks, join_processes
+from .distributed.agreement import list_facts_of_ranks
+from .distributed.ranks import Ranks, join_process_group
 from .distributed.run import SharedRun
-from .distributed.sharded_run import ShardedRun, check_sharding
+from .distributed.sharded_run import ShardedRun, check_model_sharding
 from .model_checks import model_checks
-from .onepass.layers import check_layers
-from .plan.algorithm_settings import check_algorithm, choose_algorithm
+from .onepass.layers import check_one_pass_layers
+from .plan.algorithm_settings import check_torch_algorithm, choose_torch_algorithm
 from .plan.loss_release import LossRelease
-from .plan.norm_share_account import make_account
-from .plan.plan import SumArithmetic, check_bounds, plan
-from .randomness.key import NOISE, Key
+from .plan.norm_share_account import make_run_account
+from .plan.plan import SumArithmetic, check_norm_bounds, plan_run
+from .randomness.key import NOISE, RunKey
 from .randomness.process_group import World
 from .run.checkpoint import Checkpoint
 from .run.private_run import PrivateRun
-from .run.run_options import AfterFailure, Batches, check_batches, check_loss_release, split_checkpoint
+from .run.run_options import AfterFailure, Batches, check_batch_settings, check_loss_release, split_checkpoint_argument
 from .run.saved_run import SavedRun
-from .step_sums.choose_sums import resolve_arithmetic
+from .step_sums.choose_sums import resolve_sum_arithmetic
 
 
 def make_private(
@@ -76,10 +76,11 @@ def make_private(
         "dp-adam" gives the same gradients to ``DPAdam``, which uses the variance of their noise. "adaclip" centres and
         scales gradients coordinate by coordinate before it clips them (Pichapati et al. 2019). "dpis" draws records in
         proportion to the norms of their gradients (Wei et al. 2022).
-    epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. They determine
-        the noise.
-    batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by it. If
-        ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records.
+    epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. This guarantee
+        determines the noise.
+    batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by
+        ``batch_size``. If ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a
+        batch has all records.
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
         ``batch_size`` divided by the number of records.
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]. A sequence has a bound for each trained
@@ -89,7 +90,7 @@ def make_private(
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.
     arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
         uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
-        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
+        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` of the run shows what was used.
         "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
         are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
         embeddings, norm layers and modules that are made of these.
@@ -97,14 +98,14 @@ def make_private(
         for all records and sees no values.
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
         assumes that the model keeps nothing between records.
-        "float" computes norms from one backward pass without forming gradients, and adds floats. The account idealises
-        this arithmetic.
-    batches : a ``Batches``, which says how many records go through the model at once, in which places, and how records
-        are collated.
+        "float" computes norms from one backward pass without forming gradients, and adds floats. The account leaves the
+        roundings of floats out (idealised arithmetic).
+    batches : a ``Batches``, which says how many records go through the model at once, whether they get random places,
+        and how records are collated.
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
-        which ``losses_`` then has. The charge stays the same. The share of the loss makes the noise on the gradients a
-        little larger, and ``noise_multiplier`` is that of loss and gradients together. It must be None for "dpis",
-        whose batches are not uniform samples.
+        which ``losses_`` of the run then has. The charge stays the same. The loss takes a share of the charge, which
+        makes the noise on the gradients a little larger. ``noise_multiplier`` is that of loss and gradients together.
+        ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
         which is for experiments and never for a release.
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -112,8 +113,8 @@ def make_private(
     checkpoint : a folder, which is made if it does not exist. Only the first process uses it. Every step is recorded in
         the folder before it releases anything, and ``fit`` and ``save`` save the model and the optimizer in it. If the
         folder holds a run, this run is continued, on any number of processes. Its charges stay charged, the ledger is
-        not charged again, and keys are new. With a ledger, a copy of the folder that falls behind another copy is
-        refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
+        not charged again, and the keys of random numbers are new. With a ledger, a copy of the folder that falls behind
+        another copy is refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
     distributed : None trains on all processes of ``torch.distributed`` if it is initialised. Then every process calls
         ``make_private``, ``step`` and ``fit`` in the same order. Parameters and buffers start as those of rank 0, and
         ``batch_size`` is the size of a batch of all processes together. With a ``physical_size`` the ranks take
@@ -144,29 +145,29 @@ def make_private(
     >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
     (10, True, True)
     """
-    world = join_processes(distributed)
+    world = join_process_group(distributed)
     seed = int(random_state) if isinstance(random_state, np.integer) else random_state
     budget: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
         "noise_multiplier": noise_multiplier, "public_size": public_size,
     }  # fmt: skip
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **budget}
-    with world.run_together("make_private", **list_run_facts(model, optimizer, dataset, seed, said)):
-        batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
+    with world.run_together("make_private", **list_facts_of_ranks(model, optimizer, dataset, seed, said)):
+        batches, (folder, after_failure) = check_batch_settings(batches), split_checkpoint_argument(checkpoint)
         said["release_loss"] = check_loss_release(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
-        name, own = choose_algorithm(algorithm)
-        model_checks.check_types(model, optimizer)
-        how = resolve_arithmetic(arithmetic, name, max_norm, model)
-        check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
-        sharded = check_sharding(model, world)
-        parameters = _check_model(model, optimizer, arithmetic, world)
+        name, own = choose_torch_algorithm(algorithm)
+        model_checks.check_model_types(model, optimizer)
+        how = resolve_sum_arithmetic(arithmetic, name, max_norm, model)
+        check_torch_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
+        sharded = check_model_sharding(model, world)
+        parameters = _check_trained_model(model, optimizer, arithmetic, world)
         make_algorithm_source(seed)
-        poisson_loader.check_dataset(dataset)
+        poisson_loader.check_torch_dataset(dataset)
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None
         # This refuses bad options before the number of records is released.
-        poisson_loader.PoissonLoader(dataset, 1.0, **_list_reader_options(batches))
+        poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_ledger(book)
     }  # fmt: skip
@@ -174,52 +175,54 @@ def make_private(
 
     # The parts of a run are made in the order in which they act. Each part uses the parts above it.
     saved = SavedRun(world, folder, files, about)
-    key = Key(world, seed)
-    made = plan(
+    key = RunKey(world, seed)
+    made = plan_run(
         len(dataset),
         key.make_source_at(NOISE),
-        max_norm=check_bounds(max_norm, len(parameters)),
+        max_norm=check_norm_bounds(max_norm, len(parameters)),
         own=own,
         size=size,
         largest=min(torch.finfo(p.dtype).max for p in parameters.values()),
         arithmetic=how,
-        pay=_make_payment(world, book, f"{type(model).__name__}, {name}", saved.run_name),
+        pay=_make_run_payment(world, book, f"{type(model).__name__}, {name}", saved.run_name),
         released=saved.record_count,
         loss=release_loss,
         **budget,
     )
-    account = make_account(made, size)
-    identity = saved.take_up(account, parameters, after_failure=after_failure)
+    account = make_run_account(made, size)
+    identity = saved.take_up_run(account, parameters, after_failure=after_failure)
     batch_kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_list_reader_options(batches))
-    tell_noise(optimizer, (made.noise_deviation / made.divisor) ** 2)
+    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_list_loader_options(batches))
+    set_adam_noise_variance(optimizer, (made.noise_deviation / made.divisor) ** 2)
     run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
     run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
     run._restore_saved()
     return run
 
 
-def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
-    """Returns the trained parameters. ValueError if the model or the optimizer does not allow private training."""
-    model_checks.check_modules(model)
+def _check_trained_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
+    """Returns the trained parameters. Raises an error if the model or the optimizer forbids private training."""
+    model_checks.check_model_modules(model)
     if arithmetic in ("float", "products"):
-        check_layers(model)
+        check_one_pass_layers(model)
     parameters = model_checks.find_trained_parameters(model, optimizer)
-    model_checks.check_settings(optimizer)
-    model_checks.check_finite(p for p in model.named_parameters() if world.is_first or model_checks.is_sharded(p[1]))
+    model_checks.check_optimizer_settings(optimizer)
+    model_checks.check_parameters_finite(
+        p for p in model.named_parameters() if world.is_first or model_checks.is_sharded_parameter(p[1])
+    )
     return parameters
 
 
-def _list_reader_options(batches: Batches) -> dict[str, Any]:
+def _list_loader_options(batches: Batches) -> dict[str, Any]:
     """Returns the arguments that tell a loader how to read records."""
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 
-def _make_payment(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
-    """Returns the function that charges the ledger, which the first process holds, for the run of this name."""
+def _make_run_payment(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
+    """Returns a function that charges the ledger for the run named ``run``. Only the first process has the ledger."""
 
-    def charge_book(charge: Composition) -> None:
+    def charge_ledger_of_run(charge: Composition) -> None:
         if book is not None:
             book.spend(charge, note=note, release=run)
 
-    return lambda charge: world.run_on_first("the ledger", partial(charge_book, charge))
+    return lambda charge: world.run_on_first_rank("the ledger", partial(charge_ledger_of_run, charge))

@@ -5,16 +5,17 @@
     clf.privacy_      # a certified Bound on epsilon at delta
     clf.history_      # the mechanisms that were released
 
-Only NumPy is needed. With scikit-learn installed the estimators are scikit-learn estimators (pipelines, grid search,
-``check_estimator``); without it they keep ``get_params``, ``set_params`` and ``score``.
+Only NumPy is needed. If scikit-learn is installed, the estimators are scikit-learn estimators, and work with its
+pipelines, grid searches and ``check_estimator``. Without scikit-learn, the estimators keep ``get_params``,
+``set_params`` and ``score``.
 
 How the parts fit together, in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
-``tightdp.records`` reads the records, ``tightdp.models`` computes their gradients and losses, ``tightdp.gate`` holds
-oracle, query, budget and gate, and ``tightdp.algorithms`` what is done with a release. ``tightdp.estimators`` gives
-them scikit-learn's interface. This module offers their public names.
+``tightdp.records`` reads the records, and ``tightdp.models`` computes their gradients and losses. ``tightdp.gate``
+holds oracle, query, budget and gate. ``tightdp.algorithms`` says what is done with a release. ``tightdp.estimators``
+offers the algorithms with scikit-learn's interface. This module has the public names of these packages.
 
 How to add an algorithm: docs/architecture.md.
 """

@@ -17,7 +17,7 @@ from tightdp.accounting.engines.closed_form.bounded_range import RepeatedBounded
 from tightdp.accounting.engines.closed_form.gaussian_selections import (
     _CELLS,
     GaussianSelections,
-    build_selection_masses,
+    build_gaussian_selection_masses,
     can_serve_gaussian_selections,
 )
 from tightdp.accounting.numerics.outward import Range
@@ -101,7 +101,7 @@ def test_without_gaussians_it_is_the_curve_of_the_selections(eta, count, node, s
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-4, 2.0), st.integers(1, 60))
 def test_masses_are_a_law_and_the_factor_is_rounding(eta, count):
-    losses, weights, factor, floor = build_selection_masses(eta, count)
+    losses, weights, factor, floor = build_gaussian_selection_masses(eta, count)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1, abs=1e-3)
     assert 1 <= factor < 1 + 1e-8 and floor < 1e-280
     if eta * count < 5:  # beyond, e^-L magnifies the rounding of masses that carry nothing
@@ -141,4 +141,4 @@ def test_what_it_does_not_serve_goes_to_others():
     long = dp.Gaussian(10.0) + dp.BoundedRange(0.001) * 10_000
     assert long.epsilon(1e-6).engine == "grid"
     mixed = (dp.BoundedRange(0.1), 1), (dp.BoundedRange(0.2), 1), (dp.Gaussian(2.0), 1)
-    assert closed_form.find_formula(mixed, "remove") is None
+    assert closed_form.find_closed_form(mixed, "remove") is None

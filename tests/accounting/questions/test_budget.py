@@ -5,7 +5,7 @@ import math
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.questions.question import split_width_of_answer
+from tightdp.accounting.questions.question import split_width_of_question
 
 STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
 CONTOUR = {"aliasing", "truncation", "quadrature", "rounding"}
@@ -34,8 +34,8 @@ def test_terms_add_up_to_the_width(run, neighbors, names):
 
 
 def test_terms_are_scaled_named_or_left():
-    assert split_width_of_answer(1.0, {"a": 3.0, "b": math.inf}, "rest") == {"a": 0.5, "b": 0.5}
-    assert split_width_of_answer(1.0, {"a": 0.25}, "rest") == {"a": 0.25, "rest": 0.75}
-    assert split_width_of_answer(1.0, {}, "rest") == {"rest": 1.0}
-    assert split_width_of_answer(0.0, {"a": 0.0}, "rest") == {"a": 0.0}
-    assert split_width_of_answer(math.inf, {"a": 2.0}, "rest") == {"a": 2.0}
+    assert split_width_of_question(1.0, {"a": 3.0, "b": math.inf}, "rest") == {"a": 0.5, "b": 0.5}
+    assert split_width_of_question(1.0, {"a": 0.25}, "rest") == {"a": 0.25, "rest": 0.75}
+    assert split_width_of_question(1.0, {}, "rest") == {"rest": 1.0}
+    assert split_width_of_question(0.0, {"a": 0.0}, "rest") == {"a": 0.0}
+    assert split_width_of_question(math.inf, {"a": 2.0}, "rest") == {"a": 2.0}

@@ -127,7 +127,7 @@ def internal_mechanisms():
 def test_files_name_public_mechanisms_alone():
     """An account of ``ReplacedGaussian`` with a negative probability was certified to cost nothing."""
     names = internal_mechanisms()
-    assert {"ReplacedGaussian", "ReplacedClass", "Replaced", "Zeroed", "BinaryRange"} <= set(names)
+    assert {"ReplacedGaussian", "ReplacedClass", "Replaced", "Zeroed", "BinaryRangeMember"} <= set(names)
     forged = {"noise_multiplier": 1.0, "sampling_probability": -3}
     for name in names:
         with pytest.raises(ValueError, match="type must be one of"):

@@ -7,8 +7,8 @@
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
 // The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record, unless the
-// composition is made for another relation. Sensitivities are always those of one record's contribution. Both ends of
-// an interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
+// composition is made for another relation. A sensitivity always bounds the contribution of one record. Both ends of an
+// interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
 // with and without sampling, in docs/theory/replace.md for "replace", and in docs/theory/grid.md for all other
 // mechanisms. One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches
 // this limit may be wide.
@@ -29,16 +29,16 @@
 
 namespace tightdp {
 
-// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing.
-// The last two leave the number of records as it is.
+// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing. The
+// last two relations leave the number of records as it is.
 enum class Neighbors { add_or_remove, replace, replace_special };
 
-// A mechanism that makes one release. It is a value type whose copies are cheap and equal.
+// A mechanism that makes one release. A Mechanism is a value type whose copies are cheap and equal.
 class Mechanism {
   public:
     // Gaussian noise N(0, sigma^2 I). The multiplier is sigma divided by the bound on the L2 norm, in [1e-6, 1e12].
     static Mechanism gaussian(double noise_multiplier);
-    // Laplace noise. The multiplier is its scale divided by the bound on the L1 norm, in [1e-6, 1e12].
+    // Laplace noise. The multiplier is the scale of the noise divided by the bound on the L1 norm, in [1e-6, 1e12].
     static Mechanism laplace(double noise_multiplier);
     // Integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
     // probability of n is proportional to exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or to exp(-|n| / scale)
@@ -52,8 +52,8 @@ class Mechanism {
     // mechanism.
     static Mechanism bounded_range(double eta);
     // Randomised response. With probability `noise_parameter` in (0, 1] the answer is chosen uniformly from
-    // `num_buckets` answers, and otherwise it is the true one. `num_buckets` is an integer in [2, 2^53). This mechanism
-    // cannot be sampled.
+    // `num_buckets` answers, and otherwise the answer is the true one. `num_buckets` is an integer in [2, 2^53).
+    // Randomised response cannot be sampled.
     static Mechanism randomized_response(double noise_parameter, double num_buckets);
     // Gaussian noise on a sum to which a record contributes at random: with probability probabilities[i] > 0, a vector
     // of norm at most sensitivities[i]. Probabilities add up to 1 within 1e-9. There are at most 1000 sensitivities,
@@ -70,7 +70,7 @@ class Mechanism {
     const Content& content() const { return *content_; }
 
   private:
-    // Returns the mechanism whose pairs of adding and removing a record are the pairs of this one under `neighbors`.
+    // Returns a mechanism for adding and removing a record that has the privacy loss of this one under `neighbors`.
     Mechanism translated(Neighbors neighbors) const;
 
     friend class Composition;
@@ -91,7 +91,7 @@ class Composition {
         double count;
     };
 
-    // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If this throws, the composition is
+    // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If add() throws, the composition is
     // unchanged.
     Composition& add(const Mechanism& mechanism, double count = 1);
 
@@ -110,9 +110,9 @@ class Composition {
 // Finds the least parameter in [low, high] that meets the target: run(parameter).epsilon(delta).upper is at most
 // epsilon. The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A
 // larger parameter must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument
-// does not meet the target. If even `high` does not meet it, this function throws std::invalid_argument. Preconditions:
-// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common limit of half a
-// minute of work.
+// does not meet the target. If even `high` does not meet the target, this function throws std::invalid_argument.
+// Preconditions: epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common
+// limit of half a minute of work.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
 // Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`

@@ -29,8 +29,8 @@ inline constexpr double kGaussianMuMin = 1e-9, kGaussianMuMax = 1e9;
 
 namespace detail {
 
-// Returns R(t) - R(t + mu), where R is Mills' ratio, t >= -mu/2 and mu <= max(1, t/3). It is the integral of S = -R',
-// computed by a Gauss-Legendre rule with ten nodes. The relative error of the rule is below 2^-60
+// Returns R(t) - R(t + mu), where R is Mills' ratio, t >= -mu/2 and mu <= max(1, t/3). This difference is the integral
+// of S = -R', computed by a Gauss-Legendre rule with ten nodes. The relative error of the rule is below 2^-60
 // (docs/theory/gaussian.md, Lemma 2).
 TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
     constexpr double node[5] = {0.14887433898163122, 0.43339539412924716, 0.67940956829902444,
@@ -53,7 +53,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number of standard deviations t = eps/mu - mu/2 is stored as
-// the sum of two doubles, t and `rest`, because delta multiplies an error of t by t. If eps/mu > 1e140, delta is 0.
+// the sum of two doubles, t and `rest`. An error of t causes a relative error of delta that is t times as large. If
+// eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
@@ -82,8 +83,8 @@ struct GaussianBounds {
 };
 
 // Bounds delta(eps) and 1 - delta(eps) for any finite eps. A negative eps is reduced to a positive one by the identity
-// delta(eps) = (1 - e^eps) + e^eps delta(-eps), which holds because the reversed pair has the same profile. It implies
-// 1 - delta(eps) = e^eps (1 - delta(-eps)).
+// delta(eps) = (1 - e^eps) + e^eps delta(-eps), which holds because the reversed pair has the same profile. The
+// identity implies 1 - delta(eps) = e^eps (1 - delta(-eps)).
 inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
     GaussianPoint p = gaussian_point(mu, std::fabs(eps));
     if (eps < 0) {
@@ -92,8 +93,8 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
         p.complement *= factor;
     }
     const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
-    // The smaller of delta and 1 - delta has the smaller absolute error. So the bounds on the larger one are computed
-    // from those on the smaller one.
+    // The smaller of delta and 1 - delta has the smaller absolute error. So the bounds on the larger number are
+    // computed from the bounds on the smaller number.
     if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
     return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
 }
@@ -101,7 +102,8 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
 // Bounds epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta} for delta in [1e-300, 1).
 //
 // The root is found by Newton's method on ln delta within a bracket. ln delta is concave and decreasing, so the method
-// does not pass the root when it comes from the right. Then each end moves outwards until gaussian_bounds proves it.
+// does not pass the root when it comes from the right. Then each end of the interval moves outwards until
+// gaussian_bounds proves that it is a bound.
 inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     const auto at_most = [&](double eps) {  // proves delta(eps) <= delta
         const GaussianBounds b = gaussian_bounds(mu, eps);

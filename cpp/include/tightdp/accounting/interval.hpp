@@ -11,8 +11,8 @@ struct Interval {
     double lower, upper;
 };
 
-// Return a number slightly below and slightly above a probability, to cover one rounding error. The results stay in
-// [0, 1].
+// below() and above() return a number slightly below and slightly above a probability, to cover one rounding error. The
+// results stay in [0, 1].
 TIGHTDP_HD inline double below(double p) noexcept {
     return p > 0 ? p * (1 - 2 * kUnitRoundoff) : 0.0;
 }
@@ -21,8 +21,8 @@ TIGHTDP_HD inline double above(double p) noexcept {
     return up < 1 ? up : 1.0;
 }
 
-// Returns an interval that contains every x >= 0 for which `value` is a computed approximation with this relative
-// error, which is below 1. The interval is widened a little to cover the rounding errors of this function, and by a few
+// Returns an interval that contains every x >= 0 that `value` approximates with a relative error of at most
+// relative_error < 1. The interval is widened a little to cover the rounding errors of this function, and by a few
 // smallest subnormal numbers to cover underflow.
 TIGHTDP_HD inline Interval around(double value, double relative_error) noexcept {
     constexpr double least = 4.9406564584124654e-324;

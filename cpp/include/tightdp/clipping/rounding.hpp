@@ -1,5 +1,6 @@
 // Constants that make up for rounding in clipping. The clip factor is a little smaller than its formula, so that the
-// clipped row has at most the clipping norm C after its entries are rounded. docs/theory/clipping.md, section 2.
+// clipped row has at most the clipping norm C after its entries are rounded. The proof is in docs/theory/clipping.md,
+// section 2.
 #pragma once
 
 #include <stdint.h>
@@ -9,12 +10,12 @@
 
 namespace tightdp::clipping {
 
-// The rounding of a row in clipping. It decides how far below C the norm of the clipped row has to stay.
+// The rounding of a row in clipping. The rounding decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
-    double slack;    // largest relative error of the norm, plus that of one rounded product
+    double slack;    // largest relative error of the norm, plus the largest one of a rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits
-    // Smallest value of weight * max_norm for which the factor is not 0. Below it, subnormal products could change the
-    // norm by more than the slack.
+    // Smallest value of weight * max_norm for which the factor is not 0. Below this value, subnormal products could
+    // change the norm by more than the slack.
     double smallest;
 };
 
@@ -32,7 +33,8 @@ TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
 }
 
 // Returns the rounding of the exact form, whose rows are truncated to integer multiples of a grid step. Errors below a
-// grid step do not matter there, so that `smallest` is 0. The factor stays a double until it is divided by the grid.
+// grid step do not matter in this form, so that `smallest` is 0. The factor stays a double until it is divided by the
+// grid.
 TIGHTDP_HD inline Rounding exact_rounding(Rounding of_sums) noexcept {
     return {of_sums.slack, false, 0};
 }

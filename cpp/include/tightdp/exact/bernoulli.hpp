@@ -1,6 +1,6 @@
 // Exact draws from Bernoulli(a/c) and Bernoulli(exp(-a/c)), which use only random bits and integer arithmetic. Canonne,
-// Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), algorithm 1; docs/theory/noise.md,
-// section 4.
+// Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), algorithm 1. The proof is in
+// docs/theory/noise.md, section 4.
 //
 // Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an unsigned
 // integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. The probability of k rounds
@@ -15,7 +15,7 @@ namespace tightdp::exact {
 // drawn as needed.
 template <class Int, class Words>
 bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) {
-    // Computes the digits of a/c by long division. The first digit that differs from that of U decides.
+    // Computes the digits of a/c by long division. The first digit that differs from the digit of U decides.
     for (int i = 0;; ++i) {
         const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.next_bit();
         a = a << 1;
@@ -30,16 +30,17 @@ template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
     const std::uint64_t bits = words.next64();
-    // The quotient of doubles has an error below 2^-48. It decides the comparison if U is further than 2^-40 from it.
+    // The quotient of doubles has an error below 2^-48. So this quotient decides the comparison if its distance from U
+    // exceeds 2^-40.
     const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
     return below_ratio_exactly(bits, a, c, words);
 }
 
-// Returns true with the exact probability exp(-a/c), for a <= c. It draws from Bernoulli(a/c), Bernoulli(a/2c),
-// Bernoulli(a/3c), ... until the first failure. By the alternating series of the exponential, the number of successes
-// is even with that probability.
+// Returns true with the exact probability exp(-a/c), for a <= c. The function draws from Bernoulli(a/c),
+// Bernoulli(a/2c), Bernoulli(a/3c), ... until the first failure. By the alternating series of the exponential, the
+// number of successes is even with that probability.
 template <class Int, class Words>
 bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
     Int denominator = c;
@@ -68,8 +69,8 @@ bool bernoulli_exp(Int a, const Int& c, Words& words) {
     return bernoulli_exp_small(a, c, words);
 }
 
-// Returns a uniform integer from {0, ..., n - 1}, n > 0. It is the high half of a product (Lemire 2019). A few values
-// of the low half are rejected, because they would make some results likelier than others.
+// Returns a uniform integer from {0, ..., n - 1}, n > 0. The integer is the high half of a product (Lemire 2019). A few
+// values of the low half are rejected, because they would make some results likelier than others.
 template <class Words>
 std::uint64_t uniform_below(std::uint64_t n, Words& words) {
     const std::uint64_t reject = (0 - n) % n;

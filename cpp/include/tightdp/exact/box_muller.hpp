@@ -2,9 +2,9 @@
 // The real numbers x and y in [0, 1] are given by their binary digits, of which 64, 128, 192, ... are used until they
 // determine the result.
 //
-// The code computes intervals of fixed-point numbers that contain -2 ln x and |cos 2 pi y| or |sin 2 pi y| for all x
-// and y with the given digits. Their ends are multiplied by sigma and squared, and the results are compared as
-// integers. The errors are derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits
+// The code computes intervals of fixed-point numbers that contain -2 ln x, and |cos 2 pi y| or |sin 2 pi y|, for all x
+// and y with the given digits. The ends of these intervals are multiplied by sigma and squared, and the results are
+// compared as integers. The errors are derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits
 // (fixed_point.hpp).
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace tightdp::exact {
 
-// Computes the sum over k >= 0 of s^(2k+1) / (2k+1), which is artanh s, or the same sum with alternating signs, which
-// is arctan s, for 0 <= s <= 1/5. `work` has 5 n + 5 limbs.
+// Computes artanh s, the sum over k >= 0 of s^(2k+1) / (2k+1), for 0 <= s <= 1/5. If `alternating`, the signs of the
+// terms alternate, and the sum is arctan s. `work` has 5 n + 5 limbs.
 TIGHTDP_HD_STAGE inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
     Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1,
                 *const scratch = term + n + 1;
@@ -44,8 +44,8 @@ TIGHTDP_HD inline void inverse_series(int n, Limb factor, Limb q, bool alternati
 }
 
 // The constant p artanh(1/a) + q artanh(1/b), or p arctan(1/a) - q arctan(1/b) if `arctan`. Its integer part and
-// kStoredLimbs limbs of its fraction are stored, the most significant first. They suffice for the first 128 digits of x
-// and y.
+// kStoredLimbs limbs of its fraction are stored, the most significant first. The stored limbs suffice for the first 128
+// digits of x and y.
 inline constexpr int kStoredLimbs = 5;
 struct Constant {
     Limb integer, digits[kStoredLimbs];
@@ -53,8 +53,8 @@ struct Constant {
     bool arctan;
 };
 
-// Writes a constant with n limbs of fraction. Digits that are not stored are computed, which happens once in about 2^60
-// draws. `work` has 7 n + 7 limbs.
+// Writes a constant with n limbs of fraction. Digits that are not stored are computed. This is needed once in about
+// 2^60 draws. `work` has 7 n + 7 limbs.
 TIGHTDP_HD_STAGE inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
     if (n <= kStoredLimbs) {
         out[n] = c.integer;
@@ -97,8 +97,8 @@ struct Enclosure {
     Limb *low, *high;
 };
 
-// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units, which is more than the error of the
-// value.
+// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units of 2^-32n. This number is larger than
+// the error of the value.
 TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
     const std::uint64_t slack = 4096u * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
     copy(n, e.low, e.high);
@@ -191,7 +191,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
     for (int i = 4; i >= 0; --i) {
         const int limb = shift / 32 + i;
         const Uint128 digits = limb < n + 5 ? p[limb] : 0;
-        // Two shifts, because one of 128 binary digits is undefined.
+        // Two shifts are used, because a shift by all 128 binary digits would be undefined.
         square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - 32) << (32 - shift % 32);
     }
     // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
@@ -202,7 +202,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
 TIGHTDP_HD constexpr int settling_work(int words) noexcept { return 15 * (2 * words + 2); }
 
 // Tells whether the first `words` words of 64 binary digits determine the rounded integer, and computes it if they do.
-// word(j, x, y) returns the j-th word of x and that of y.
+// word(j, of_x, of_y) writes the j-th words of the numbers x and y to its last two arguments.
 template <class Words>
 TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const Words& word, Limb* work,
                                       std::int64_t& rounded) noexcept {
@@ -220,7 +220,7 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
     }
     if (is_zero(n, x)) return false;  // x may be arbitrarily small, so -ln x has no upper bound yet
     // y = octant/8 + t if the octant is even, and y = (octant + 1)/8 - t - 2^-digits if it is odd. The digits of t are
-    // those of y or, in the second case, their complements.
+    // the digits of y or, if the octant is odd, their complements.
     const Limb octant = t[n - 1] >> 29;
     if (octant & 1)
         for (int i = 1; i < n; ++i) t[i] = ~t[i];

@@ -6,8 +6,8 @@
 
 namespace tightdp::exact {
 
-// Largest magnitude of a draw, in units of the scale. Larger draws are rejected and drawn again. This limits the size
-// of all integers, and changes the distribution by a total variation distance of exp(-1024) < 2^-1477.
+// Largest magnitude of a draw, in units of the scale. Larger draws are rejected and drawn again. This limit bounds the
+// size of all integers, and changes the distribution by a total variation distance of exp(-1024) < 2^-1477.
 inline constexpr std::uint64_t kMostUnits = 1024;
 
 // Parameters of the distribution with P(n) proportional to exp(-|n| s/t). Its scale is t/s, where 1 <= t < 2^62,
@@ -34,7 +34,7 @@ std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
 }
 
 // Parameters of a discrete Gaussian with sigma^2 = N/D. A draw y from the discrete Laplace distribution with the scale
-// t = floor(sigma) + 1 is accepted with the probability exp(-(|y| - sigma^2/t)^2 / (2 sigma^2)), which is
+// t = floor(sigma) + 1 is accepted with the probability exp(-(|y| - sigma^2/t)^2 / (2 sigma^2)). This probability is
 // exp(-(|y| t D - N)^2 / (2 N D t^2)).
 template <class Int>
 struct GaussianParameters {

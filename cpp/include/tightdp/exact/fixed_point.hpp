@@ -2,9 +2,9 @@
 // cases (box_muller.hpp).
 //
 // A number of precision n is an array of n + 1 limbs of 32 bits, least significant first: n limbs of fraction and one
-// limb of integer part. Its value is the sum of a[i] 2^(32 (i - n)). A unit is 2^-32n. Every operation rounds down by
-// less than one unit, and callers keep results within [0, 2^32). The number of steps of an operation depends on n
-// alone, so that timing reveals nothing about the noise.
+// limb of integer part. The value of the number is the sum of a[i] 2^(32 (i - n)). A unit is 2^-32n. Every operation
+// rounds down by less than one unit, and callers keep results within [0, 2^32). The number of steps of an operation
+// depends on n alone, so that timing reveals nothing about the noise.
 #pragma once
 
 #include <cstdint>

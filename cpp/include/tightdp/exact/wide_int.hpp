@@ -9,8 +9,8 @@ namespace tightdp::exact {
 
 __extension__ typedef unsigned __int128 Uint128;
 
-// An unsigned integer whose words are stored with the least significant first. All operations are exact modulo
-// 2^(64 words), and callers keep results below that.
+// An unsigned integer whose words are stored with the least significant first. All operations are exact modulo 2^(64
+// words), and callers keep results below this number.
 template <int words>
 struct WideInt {
     std::uint64_t w[words] = {};
@@ -56,8 +56,8 @@ struct WideInt {
     }
 };
 
-// Returns a double close to an integer, with a relative error below 2^-51. It serves for first guesses that exact
-// arithmetic confirms.
+// Returns a double close to an integer, with a relative error below 2^-51. Exact arithmetic confirms what is guessed
+// from this double.
 TIGHTDP_HD inline double approximate(Uint128 x) noexcept {
     return static_cast<double>(static_cast<std::uint64_t>(x >> 64)) * 0x1p64 +
            static_cast<double>(static_cast<std::uint64_t>(x));

@@ -7,9 +7,9 @@
 // most 4 ulp (measured: docs/theory/noise.md, section 2).
 //
 // The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere, and no
-// fused multiply-adds. It must be compiled without contraction of a * b + c to fused multiply-adds: as .exact.simd.cpp
-// on the host, with --fmad=false on a device (GPU). Then all machines return the same bits. It has no branches, so that
-// it vectorises. The coefficients are computed by tests/reference/polynomials.py.
+// fused multiply-adds. The code must be compiled without contraction of a * b + c to fused multiply-adds: as
+// .exact.simd.cpp on the host, with --fmad=false on a device (GPU). Then all machines return the same bits. The code
+// has no branches, so that it vectorises. The coefficients are computed by tests/reference/polynomials.py.
 #pragma once
 
 #include <math.h>
@@ -111,8 +111,9 @@ TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
     const Real f = static_cast<Real>(high) * two32 + (static_cast<Real>(low) + half);
-    // `complement` is 2^64 - 1 - U if u >= 1/2. The complement is computed as an exclusive or with a mask. For ~x, GCC
-    // 12 generates AVX-512 code that waits for the register that it overwrites, which serialises the loop.
+    // `complement` is 2^64 - 1 - U if u >= 1/2. The complement is computed as an exclusive or with a mask. GCC 12 would
+    // compile ~x to AVX-512 code that waits for the register that it overwrites, so that iterations of the loop could
+    // not overlap.
     const std::int32_t top = static_cast<std::int32_t>(high) >> 31;
     const std::uint32_t complement_low = low ^ static_cast<std::uint32_t>(top);
     const Real complement = static_cast<Real>(static_cast<std::int32_t>(high) ^ top) * two32 +
@@ -140,8 +141,8 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
-    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. This is exact, since it is
-    // done on the integers.
+    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. The split is exact, since it
+    // is done on the integers.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
     // Keeps the rest as sign and magnitude, so that two floats never cancel. For the integer R of the rest,

@@ -1,8 +1,8 @@
 // Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
 // section 3.3).
 //
-// Philox is fast and reproducible, but not cryptographic: somebody who sees enough outputs can find the key. It must
-// not be used for releases.
+// Philox is fast and reproducible, but not cryptographic: somebody who sees enough outputs can find the key. Philox
+// must not be used for releases.
 #pragma once
 
 #include <cstdint>

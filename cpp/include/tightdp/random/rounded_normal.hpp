@@ -1,6 +1,6 @@
 // Samples floor(sigma Z + 1/2) for a standard normal real number Z, without any error. Z is the transform of Box and
 // Muller of two uniform real numbers x and y. As many binary digits of x and y are drawn as are needed to know the
-// integer. docs/theory/noise.md, section 5. Compile without contraction (normal.hpp).
+// integer (docs/theory/noise.md, section 5). Compile without contraction (normal.hpp).
 #pragma once
 
 #include "../exact/box_muller.hpp"
@@ -9,7 +9,8 @@
 
 namespace tightdp::random {
 
-// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns the j-th 64 digits of both.
+// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns the j-th 64 digits of x and
+// of y.
 template <int first_bits>
 struct PairDigits {
     const RandomStream& stream;
@@ -17,8 +18,8 @@ struct PairDigits {
     std::uint64_t x, y;  // the first 64 digits of each number
 
     TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
-        // Tests use first_bits < 64. Then only the first `first_bits` digits are those of x and y, and the digits after
-        // them come from further words.
+        // Tests use first_bits < 64. Then only the first `first_bits` digits are taken from x and y, and the digits
+        // after them come from further words.
         constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
         std::uint32_t further[4] = {};
         if (j > 0 || open != 0) further_words(stream, pair, static_cast<std::uint32_t>(j), further);
@@ -30,9 +31,10 @@ struct PairDigits {
     }
 };
 
-// Returns the two integers of the pair with the number `pair` (pair_of in tile.hpp), whose words in the tile are w. The
-// two deviations are those of the cosine and of the sine. A draw is in doubt if its first digits do not decide how it
-// rounds (rounding.hpp). Such draws are settled here with further digits, and they stay marked as in doubt.
+// Returns the two integers of the pair with the number `pair` (pair_of in tile.hpp), whose words in the tile are w.
+// sigma_cosine and sigma_sine are the standard deviations of the two normals. A draw is in doubt if its first digits do
+// not decide how it rounds (rounding.hpp). Such draws are settled here with further digits, and they stay marked as in
+// doubt.
 template <int first_bits = 64>
 TIGHTDP_HD inline RoundedPair rounded_pair(const RandomStream& stream, std::uint64_t pair, const std::uint32_t (&w)[4],
                                            double sigma_cosine, double sigma_sine) noexcept {
@@ -60,7 +62,7 @@ TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std:
     const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
     std::uint32_t words[4];
     lane_words(stream, tile, lane, k, words);
-    // The other normal of the pair is not needed. It gets the deviation 0, with which it is in doubt only if the first
+    // The other normal of the pair is not needed and gets the deviation 0, with which it is in doubt only if the first
     // digits of x are outside of the limits `lowest` and `highest` (rounding.hpp).
     const bool sine = rest % (2 * kLanes) >= kLanes;
     const RoundedPair pair =

@@ -1,15 +1,15 @@
 // Rounds sigma z to an integer for a floating-point normal z, and tells whether sigma Z rounds to the same integer for
-// the exact normal Z. If that is not certain, the draw is called "in doubt". docs/theory/noise.md, section 5.2. Compile
-// without contraction (normal.hpp).
+// the exact normal Z. If this is not certain, the draw is called "in doubt" (docs/theory/noise.md, section 5.2).
+// Compile without contraction (normal.hpp).
 #pragma once
 
 #include "normal.hpp"
 
 namespace tightdp::random {
 
-// Limits outside of which draws with the standard deviation `sigma` are in doubt. They hold if the first `first_bits`
-// binary digits of the two uniform numbers x and y are used. This number is 64, or smaller in tests, so that draws in
-// doubt become common.
+// Limits outside of which draws with the standard deviation `sigma` are in doubt. The limits hold if the first
+// `first_bits` binary digits of the two uniform numbers x and y are used. `first_bits` is 64, or smaller in tests, so
+// that draws in doubt become common.
 struct RoundingLimits {
     double sigma;
     double gap;              // the distance of sigma z from the nearest integer has to be below this
@@ -43,6 +43,7 @@ struct RoundedPair {
     bool cosine_in_doubt, sine_in_doubt;
 };
 
+// Rounds the two normals of a pair, from the first digits of x and y in the words w0 to w3.
 template <int first_bits>
 TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
                                          std::uint32_t w1, std::uint32_t w2, std::uint32_t w3) noexcept {

@@ -1,5 +1,5 @@
-// Defines the order of random words. A random value is a function of (key, stream, index) alone. It is the same on
-// every machine, and does not depend on how the work is split over threads and devices (GPUs).
+// Defines the order of random words. A random value is a function of (key, stream, index) alone. This value is the same
+// on every machine, and does not depend on how the work is split over threads and devices (GPUs).
 //
 // Words come in tiles of 256, arranged as 16 rows of 16 lanes. A row is contiguous in memory. A lane is the work of one
 // SIMD lane or one GPU thread. Each generator fills tile t with its blocks as follows:
@@ -83,9 +83,9 @@ TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexc
     return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
 }
 
-// Computes the j-th four further words of a pair, for draws whose words in the tile are not enough. Preconditions:
-// pair < 2^47 and j < 2^16. They are the first four words of block 2^63 + 2^16 pair + j. The tiles of all indices below
-// 2^64 consist of blocks below 2^63, so that no word is used twice. docs/theory/noise.md, section 5.
+// Computes the j-th four further words of a pair, for draws whose words in the tile are not enough. The further words
+// are the first four words of block 2^63 + 2^16 pair + j. The tiles of all indices below 2^64 consist of blocks below
+// 2^63, so that no word is used twice (docs/theory/noise.md, section 5). Preconditions: pair < 2^47 and j < 2^16.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
     block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);

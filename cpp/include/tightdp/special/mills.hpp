@@ -10,17 +10,17 @@
 
 namespace tightdp {
 
-// The coefficients of a polynomial, lowest power first. They are a value type, so that device code can use constants of
-// this type.
+// The coefficients of a polynomial, lowest power first. Coefficients are a value type, so that device code can use
+// constants of this type.
 template <int N>
 struct Coefficients {
     double c[N];
     static constexpr int size = N;
 };
 
-// Polynomials in y = (x - 5)/(x + 5) for (1 + x) R(x) and for (1 + 1.5 x + x^2) S(x). They interpolate these functions
-// at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 and 4e-18. For y in [-1, 1] the sum of the
-// magnitudes of the terms is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
+// Polynomials in y = (x - 5)/(x + 5) for (1 + x) R(x) and for (1 + 1.5 x + x^2) S(x). The polynomials interpolate these
+// functions at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 and 4e-18. For y in [-1, 1] the sum
+// of the magnitudes of the terms is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
 inline constexpr double kMillsCenter = 5.0;
 inline constexpr Coefficients<26> kMillsRatio{
     {0x1.28273b50efa76p+0,   -0x1.d5fd8ffd0f1a0p-3, 0x1.3e97eaf5f2eebp-4,   0x1.9ac85788f390ap-6,
@@ -58,8 +58,8 @@ TIGHTDP_HD inline double mills_slope(double x) noexcept {
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x * (1.5 + x));
 }
 
-// Bound on the relative errors of R and S, which all bounds that use them assume. The largest errors that were measured
-// (docs/theory/special.md) are below two thirds of it.
+// Bound on the relative errors of R and S, which all bounds that use R or S assume. The largest errors that were
+// measured are below two thirds of this bound (docs/theory/special.md).
 inline constexpr double kMillsError = 8 * kUnitRoundoff;
 
 }  // namespace tightdp

@@ -1,5 +1,5 @@
-// The privacy loss of the Gaussian mechanism on a Poisson sample, and its inverse. Both are computed without
-// cancellation at small losses.
+// The privacy loss of the Gaussian mechanism on a Poisson sample, and the inverse of this loss. Small losses are
+// computed without cancellation.
 #pragma once
 
 #include <cmath>
@@ -10,9 +10,9 @@ namespace tightdp {
 
 inline constexpr double kExp700 = 1.0142320547350045e304;  // e^700
 
-// Returns y = ln(1 - q + q e^t) for q in (0, 1]. At t = (x - 1/2)/s^2 this is the logarithm of the ratio of the
-// densities of (1-q) N(0, s^2) + q N(1, s^2) and of N(0, s^2) at the output x. It increases with t and is larger than
-// ln(1 - q). The error is at most 8 u |y| (docs/theory/special.md, section 5).
+// Returns y = ln(1 - q + q e^t) for q in (0, 1]. If t = (x - 1/2)/s^2, y is the logarithm of a ratio of two densities
+// at the output x: the density of (1-q) N(0, s^2) + q N(1, s^2), and the density of N(0, s^2). y increases with t and
+// is larger than ln(1 - q). The error is at most 8 u |y| (docs/theory/special.md, section 5).
 TIGHTDP_HD inline double sampled_loss(double t, double q) noexcept {
     if (q == 1) return t;
     if (t > 700) {  // e^t may overflow, so it is taken in two factors; 1 - q + q e^t rounds to 1 + q e^t
@@ -31,7 +31,7 @@ TIGHTDP_HD inline double sampled_loss_inverse(double y, double q) noexcept {
     const double ratio = std::expm1(y) / q;
     if (ratio > 1e300) return std::log(std::expm1(y)) - std::log(q);
     if (ratio > -0.5) return std::log1p(ratio);
-    // e^y - (1 - q) is computed in the form whose terms are smaller, which loses fewer digits.
+    // e^y - (1 - q) is computed in the form whose terms are smaller, because this form loses fewer digits.
     const double left = q > 0.5 && y < -0.5 ? std::exp(y) - (1 - q) : std::expm1(y) + q;
     return left > 0 ? std::log(left / q) : -HUGE_VAL;
 }

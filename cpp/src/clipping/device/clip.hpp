@@ -3,9 +3,9 @@
 // runs the formulas in testing/clip_emulation.cpp and testing/kernel_emulation.cpp. Compile without contraction of a *
 // b + c to fused multiply-adds.
 //
-// Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are in double, and the
-// factor is clip_factor. Products are rounded to float32 if rows are float32 or narrower and not transformed. Sums are
-// in double.
+// Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are computed in double, and
+// the clip factor is the result of clip_factor (tightdp/clipping/factor.hpp). Products are rounded to float32 if rows
+// are float32 or narrower and not transformed. Sums are computed in double.
 #pragma once
 
 #include <cmath>
@@ -17,8 +17,9 @@
 
 namespace tightdp::clipping {
 
-// A range of columns of every row, as in ClipSegment. Rows are `stride` bytes apart. `first` is the index of the first
-// column among those of all segments, and first_tile the index of its tile (exact.hpp).
+// A range of columns of every row, as in ClipSegment. Rows are `stride` bytes apart. `first` is the index of the
+// segment's first column among the columns of all segments, and first_tile is the index of the tile with this column
+// (exact.hpp).
 struct DeviceSegment {
     const void* data;
     std::int64_t stride, first, columns;
@@ -43,8 +44,9 @@ struct DeviceClip {
 // Number of columns that a team squares at a time when it computes the norm of a row.
 inline constexpr std::int64_t kDevicePiece = 4096;
 
-// Returns the largest number of additions through which a square passes: those in a lane's share of a piece, those that
-// add the lanes of a team, and those that add the pieces.
+// Returns the largest number of additions through which a square passes. A square passes through the additions in a
+// lane's share of a piece, then through the additions of the lanes of a team, and then through the additions of the
+// pieces.
 TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
@@ -62,8 +64,8 @@ TIGHTDP_HD inline double wide(BFloat16 x) noexcept {
     return to_float(x);
 }
 
-// Returns the segment that has the column or the tile with this index: the last segment whose first column or tile is
-// at most `index`.
+// Returns the segment that has the column or the tile with this index. This is the last segment whose first column or
+// tile is at most `index`.
 template <std::int64_t DeviceSegment::* first = &DeviceSegment::first>
 TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, std::int64_t index) noexcept {
     int low = 0, high = clip.segment_count - 1;
@@ -86,7 +88,7 @@ TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, std::int6
     return clip.center ? (x - clip.center[column]) * clip.inverse_scale[column] : x;
 }
 
-// Returns one product of a clipped row, rounded to float32 if the row's rounding says so.
+// Returns one product of a clipped row, rounded to float32 if clip.rounding says so.
 TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;
@@ -127,8 +129,8 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
 }
 
 // Returns the norm of a row whose sum of squares is infinite or NaN. The squares are computed in units of the largest
-// entry. The norm is +inf if an entry is not finite. It is rounded up by the largest rounding error of such a sum. As
-// such rows are rare, one thread computes the norm in a plain loop.
+// entry. The norm is +inf if an entry is not finite. A finite norm is increased by the largest rounding error of the
+// sum. Since such rows are rare, one thread computes the norm in a plain loop.
 template <class T>
 TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, std::int64_t row) noexcept {
     double largest = 0, square = 0;

@@ -1,5 +1,6 @@
 // The formulas by which the threads of a device (GPU) compute the exact form. Each row becomes the same integers as on
-// the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh. Compile without contraction.
+// the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh. Compile without contraction of
+// a * b + c to fused multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace tightdp::clipping {
 
 // The squares of a row are added as on the CPU (clipping/plan.hpp), in an order that depends on the columns alone. In a
-// tile, each of 16 lanes adds columns that are 16 apart, and the lanes are added as a tree. Then the tiles of a stripe
+// tile, each of 16 lanes adds columns that are 16 apart, and the lanes are added in pairs. Then the tiles of a stripe
 // are added one after the other, and then the stripes.
 inline constexpr int kSquareLanes = 16;
 inline constexpr std::int64_t kSquareTile = 1024;
@@ -24,7 +25,7 @@ struct DeviceExact {
     std::int64_t stripe[kMostStripes + 1];  // the first tile of each stripe, and then the number of tiles
 };
 
-// Returns the part of a lane in the sum of squares of a tile of a row.
+// Returns the sum of the squares of a lane's columns in a tile of a row.
 template <class T>
 TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile, int lane) noexcept {
     const DeviceSegment& segment = segment_of<&DeviceSegment::first_tile>(clip, tile);
@@ -62,14 +63,15 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
     return heavy ? -scaled : scaled;
 }
 
-// Returns one integer of a row, modulo 2^64. The factor is a result of exact_factor, which explains negative factors.
+// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. The factor is a result of
+// exact_factor, whose comment explains negative factors.
 TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }
 
-// The inputs of the last step, which writes the outputs from the integer sums. With `noisy`, it adds rounded normals
-// with a standard deviation of `sigma` grid steps. The results are written as int64, or as floats after multiplication
-// by the grid, or by the grid over a divisor.
+// The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds
+// rounded normals with a standard deviation of `sigma` grid steps. The results are written as int64, or as floats after
+// multiplication by the grid, or by the grid over a divisor.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

@@ -1,5 +1,6 @@
-// The kernels of the exact form. The order in which integers are added does not matter, so that rows and columns may be
-// shared among threads in any way. What a row adds depends on that row alone. The formulas are in exact.hpp.
+// The kernels of the exact form. The order in which integers are added does not matter, so rows and columns may be
+// shared among threads in any way. The integers that a row adds depend on this row alone. The formulas are in
+// exact.hpp.
 #pragma once
 
 #include <cstdint>

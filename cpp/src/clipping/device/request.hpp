@@ -10,8 +10,8 @@
 
 namespace tightdp {
 
-// Returns a request in the form for a device. Its segments are written to `table`, to which the result points. `lanes`
-// is the number of lanes in the teams that compute the norms.
+// Returns a request in the form that a device reads. The segments of the request are written to `table`, to which the
+// result points. `lanes` is the number of lanes in the teams that compute the norms.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
     std::int64_t tiles = 0;

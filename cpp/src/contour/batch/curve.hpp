@@ -1,5 +1,7 @@
-// The MGF of one setting (sigma, q, steps) in one direction on a device, in the fixed memory of a team of threads
-// ("lanes"). It implements the interface Curve of contour/inversion (docs/theory/contour.md, sections 1 to 7).
+// The moment generating function (MGF) of one setting of a batch in one direction. A setting has a noise multiplier
+// sigma, a sampling probability q and a number of steps. A team of threads ("lanes") computes the MGF on a device, in
+// fixed memory. The class implements the interface Curve of contour/inversion/plan.hpp (docs/theory/contour.md,
+// sections 1 to 7).
 //
 // Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, and steps is an integer >= 1.
 #pragma once
@@ -14,7 +16,8 @@ namespace tightdp::contour {
 template <class Team>
 class BatchCurve {
   public:
-    // Newton's iteration ends at this fraction of the certified error, because further steps gain nothing.
+    // Newton's iteration for epsilon ends once the sum differs from delta by at most this fraction of its certified
+    // error. Further steps would gain nothing.
     static constexpr double kEnough = 0.01;
 
     TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
@@ -47,7 +50,7 @@ class BatchCurve {
         }
         team_.sync();
     }
-    // The 6 is the error of trigonometric functions on a device (contour.md, section 7).
+    // The 6 is the error of trigonometric functions on a device (contour.md, section 7), in the unit of value_at().
     TIGHTDP_HD CurveValue value(const Plan& plan, double epsilon) const noexcept {
         return value_at(team_, ordinates(), plan, 6, epsilon);
     }
@@ -65,7 +68,8 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length as CompositionMgf::length_by_cells does. Each lane computes one level of abscissae.
+// Chooses the length of the line of integration as CompositionMgf::length_by_cells does. Abscissae are divided into
+// levels by a constant factor, and each lane computes the decay for one level.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -15,8 +15,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of settings that a thread takes at a time. It is small so that threads share the work evenly, and large enough
-// that the shared counter costs little.
+// Number of settings that a thread takes at a time. This number is small so that threads share the work evenly, and
+// large enough that the shared counter costs little.
 constexpr std::int64_t kChunk = 16;
 
 void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
@@ -36,8 +36,8 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     status = certified;
 }
 
-// Threads that compute beside the caller's. While the caller waits for them, it checks whether it was told to stop, and
-// then the threads stop as well.
+// Threads that compute beside the calling thread. While the calling thread waits, it checks whether it is told to stop.
+// If so, the other threads stop as well.
 class Helpers {
   public:
     template <class Body>

@@ -7,7 +7,7 @@
 
 namespace tightdp::contour {
 
-// Limits of a setting in a batch. A setting that exceeds one of them is declined, and the caller uses the CPU's engine.
+// Limits of a setting in a batch. A setting that exceeds a limit is declined, and the caller uses the CPU's engine.
 // Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes and 40 to 700 abscissae.
 inline constexpr std::int64_t kBatchNodes = 8192;
 inline constexpr std::int64_t kBatchAbscissae = 4096;
@@ -17,14 +17,14 @@ inline constexpr std::int64_t kBatchSamples = 400;
 // The scratch memory of one team.
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
-    // The rotation from one abscissa of a lane to its next one, e^{i size step y} - 1 for each node with the loss y,
-    // where `size` is the number of lanes.
+    // The rotation from one abscissa of a lane to the next abscissa of this lane: e^{i size step y} - 1 for each node
+    // with the loss y. Here `size` is the number of lanes, and `step` the distance of neighbouring abscissae.
     double turn_re[kBatchNodes], turn_im[kBatchNodes];
     Cell cells[kBatchCells];
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];
     double sampled[kBatchSamples];
-    // Values at the abscissae. First they are xi = M(z)/M(c) - 1 and its rounding error, from index 1 on. Then they are
-    // the ordinates h and the bounds on their errors from the rule and from rounding, from index 0 on.
+    // Values at the abscissae c + is. First the arrays hold xi = M(c + is)/M(c) - 1 and its rounding error, from index
+    // 1 on. Then they hold the Ordinates of trapezoid_sum.hpp with the bounds on their errors, from index 0 on.
     double re[kBatchAbscissae + 1], im[kBatchAbscissae + 1], rule[kBatchAbscissae + 1], round[kBatchAbscissae + 1];
 };
 

@@ -1,5 +1,5 @@
-// Bounds on epsilon(delta) of one setting, in one direction or for the worse of both (docs/theory/contour.md, sections
-// 1 to 7).
+// Bounds on epsilon(delta) of one setting, in one direction or for the worse of the two directions
+// (docs/theory/contour.md, sections 1 to 7).
 //
 // Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps is an integer >= 1, 0 < delta < 1, and tolerance is in
 // [1e-13, 1e-2]. If the result is certified, lower <= epsilon(delta) <= upper. Otherwise the setting is declined.

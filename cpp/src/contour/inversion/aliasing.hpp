@@ -7,8 +7,8 @@
 
 namespace tightdp::contour {
 
-// Returns the logarithm of kappa(c) = c^c / (1 + c)^(1 + c) for c >= 0, where kappa(0) = 1. It is the constant of the
-// bound delta(eps) <= M(c) e^{-c eps} kappa(c).
+// Returns the logarithm of kappa(c) = c^c / (1 + c)^(1 + c) for c >= 0, where kappa(0) = 1. kappa(c) is the constant of
+// the bound delta(eps) <= M(c) e^{-c eps} kappa(c), where M is the moment generating function of the privacy loss.
 TIGHTDP_HD inline double log_kappa(double c) noexcept {
     return c > 0 ? -c * std::log1p(1 / c) - std::log1p(c) : 0.0;
 }

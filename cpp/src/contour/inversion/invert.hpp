@@ -21,7 +21,8 @@ TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
     return r;
 }
 
-// Finds the root e of S(e) = delta, where S is the sum. Right of the root, S may be smaller than its own error.
+// Finds the root e of S(e) = delta, where S(e) is the trapezoid sum at the epsilon e. Right of the root, S may be
+// smaller than its own error.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e, CurveValue& v) {
     double low = -HUGE_VAL, high = HUGE_VAL, back = 1 / plan.c;
@@ -52,7 +53,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
 // Largest relative width of a result. Wider results are of no use.
 inline constexpr double kWidest = 0.5;
 
-// Bounds epsilon(delta), and sets e to an estimate of it.
+// Bounds epsilon(delta), and sets e to an estimate of epsilon(delta).
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
     CurveValue v;
@@ -104,13 +105,13 @@ TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, dou
     return r;
 }
 
-// Largest distance, in nats of delta, from the point that a plan was made for. Further away, the aliasing error exceeds
-// the tolerance.
+// Largest distance of a result from the point that its plan was made for, in nats of delta. Further away, the aliasing
+// error exceeds the tolerance.
 inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
 inline constexpr double kNarrow = 1e-8;
 
-// Plans and solves. `by_delta` and `at` are those of solve().
+// Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve().
 template <class Curve>
 TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;

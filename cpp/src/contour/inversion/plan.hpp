@@ -1,7 +1,7 @@
 // The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
 //
-// A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements it on the host,
-// and contour/batch/curve.hpp on a device. It has
+// A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
+// host, and contour/batch/curve.hpp on a device. A Curve has
 //     bool at(c, Cumulants&)              estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps
 //     Status choose_length(plan, sd, need, log_inverse)
@@ -32,7 +32,7 @@ struct Plan {
     double c = 0;          // the abscissa
     double epsilon = 0;    // epsilon, or an estimate of it if delta was given
     double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
-    // Whether c belongs to a saddle point. If it does not, c is chosen from a first solution.
+    // Whether c belongs to a saddle point. If c does not, it is chosen from a first solution.
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // the sum runs over the abscissae c + i m step, m = 0..count
@@ -45,8 +45,8 @@ struct Plan {
 inline constexpr double kMostPhase = 1e5;
 
 // Finds the saddle point for a given ln delta (`by_delta`) or epsilon by Newton's method in ln c within a bracket. With
-// V the curvature, ln delta falls with c at the rate c V, and epsilon grows at the rate V. Returns false if there are
-// too many nodes.
+// V = saddle_curvature(), ln delta falls with c at the rate c V, and epsilon grows at the rate V. Returns false if
+// there are too many nodes.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, double c_first, Saddle& best) {
     double low = 1e-13, high = 1e13, c = clamped(c_first, 1e-6, 1e6);
@@ -74,9 +74,9 @@ class Planner {
     TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
         : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
-    // Makes the plan, and places nodes on the curve that are precise enough for it. `target` is ln delta if `by_delta`,
-    // and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1 if there is
-    // none.
+    // Makes the plan, and places nodes on the curve that are precise enough for the plan. `target` is ln delta if
+    // `by_delta`, and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1
+    // if there is none.
     TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
 
   private:
@@ -85,8 +85,8 @@ class Planner {
     TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
     TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
-    // Returns ln(|g(0)| / delta), which measures the digits that the sum loses by cancellation. It is smallest at the
-    // saddle point.
+    // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This logarithm measures the digits
+    // that the sum loses by cancellation, and is smallest at the saddle point.
     TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
 
     Curve& curve_;
@@ -129,7 +129,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
         if (period < plan_.left.period) plan_.left = {c, period};
     }
     // The required period is a quasi-convex function of the auxiliary abscissa. The search for its minimum begins where
-    // the last one was found.
+    // the last minimum was found.
     constexpr double ratio = 1.4;
     const double start = widths_;
     better_right(start);
@@ -146,7 +146,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
-    // If e^8 is lost by cancellation, twelve digits are left.
+    // Even if a factor of e^8 is lost by cancellation, twelve digits are left.
     const double most_lost = larger(8.0, lost() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
@@ -197,8 +197,9 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     // point.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
-    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0, if this does not tilt into a far lobe,
-    // in which the variance jumps. Nearer to the pole, the left tail of e^{cx} delta(x) is long.
+    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0. The move is left out if the
+    // distribution, tilted to the new abscissa, reaches a far lobe, because its variance then jumps. Nearer to the
+    // pole, the left tail of e^{cx} delta(x) is long.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;

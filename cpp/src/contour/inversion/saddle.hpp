@@ -1,5 +1,6 @@
-// The saddle point of G(c) e^{-c eps} and the normal approximation around an abscissa c (docs/theory/contour.md,
-// section 1). They are estimates that guide the choice of the contour. The bounds do not depend on their precision.
+// The saddle point of G(c) e^{-c eps}, where G(z) = M(z) / (z (z + 1)), and the normal approximation around an abscissa
+// c (docs/theory/contour.md, section 1). Both are estimates that guide the choice of the contour. The bounds do not
+// depend on the precision of these estimates.
 #pragma once
 
 #include <cmath>

@@ -65,8 +65,9 @@ struct Ordinates {
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
         re[m] = m == 0 ? 0.5 * a : a;
         im[m] = m == 0 ? 0.0 : b;
-        // Errors e_j of factors a_j change their product by at most prod (|a_j| + |e_j|)^k - prod |a_j|^k, which is
-        // e^{l + x} - e^l here. The part that is due to both kinds of error is added to that of the rule.
+        // If factors a_j of a product with the powers k have errors e_j, the product changes by at most prod
+        // (|a_j| + |e_j|)^k - prod |a_j|^k. With the logarithm l of the product and its error x, this bound is
+        // e^{l + x} - e^l. The part that is due to both kinds of error is added to the error of the rule.
         const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
         rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
         round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;
@@ -76,14 +77,15 @@ struct Ordinates {
 // The value of the sum at one epsilon, which approximates delta(epsilon).
 struct CurveValue {
     double delta, slope;                                // the sum and its derivative
-    double aliasing, truncation, quadrature, rounding;  // bounds on the errors; aliasing only increases the sum
+    double aliasing, truncation, quadrature, rounding;  // bounds on the errors (aliasing only increases the sum)
     TIGHTDP_HD double error() const noexcept { return aliasing + truncation + quadrature + rounding; }
     TIGHTDP_HD double below() const noexcept { return delta - error(); }
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
 // Computes the sum at epsilon by the lanes of a team. `trigonometry` is the error of a sine, a cosine, their products
-// and the sum of these, in units of 3u times the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
+// and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff. `trigonometry` is 2 on
+// the host (contour.md, section 5.3) and 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {

@@ -1,6 +1,6 @@
-// The MGF of a Gaussian mechanism on a Poisson sample, for a setting of a batch: its nodes, cumulants and products,
-// which the lanes of a team compute together. These are the loops of sampled_mgf.cpp with fixed memory. The formulas
-// are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
+// of a team compute its nodes, cumulants and products together. The loops are the same as in sampled_mgf.cpp, but with
+// fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace tightdp::contour {
 inline constexpr int kBatchRow = 8;
 
 // Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, the error is at
-// most 10 u |e^{ix} - 1| (section 7).
+// most 10 u |e^{ix} - 1| (contour.md, section 7).
 TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
     const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
     re = -2 * s * s;
@@ -33,7 +33,7 @@ class BatchMgf {
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
-    // Places the nodes as SampledMgf::place does. Returns false if they are more than kBatchNodes.
+    // Places the nodes as SampledMgf::place does. Returns false if there are more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
         const Extent e = extent(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
@@ -67,7 +67,7 @@ class BatchMgf {
     }
 
     // Writes xi_m = M(c + i m step)/M(c) - 1 to re[m] and im[m], m = 1..steps, and a bound on its rounding error to
-    // round[m]. Returns a bound on the error of the trapezoid rule that holds for all of them.
+    // round[m]. Returns a bound on the error of the trapezoid rule that holds for all xi_m.
     TIGHTDP_HD_STAGE double products(double c, double step, std::int64_t steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(pair_, c, margin_);
@@ -75,8 +75,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // The rounding error is that of section 7, which replaces section 5.2 here because rotations restart every
-        // kBatchRow abscissae.
+        // Rotations restart every kBatchRow abscissae here. So the bound on the rounding error is the one of
+        // contour.md, section 7, which replaces section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
@@ -95,7 +95,7 @@ class BatchMgf {
         team_.sync();
         for (std::int64_t base = 0; base < steps; base += static_cast<std::int64_t>(team_.size()) * kBatchRow) {
             const std::int64_t m0 = base + team_.lane() + 1;
-            // Number of rounds in which at least one lane has an abscissa. It is the same for all lanes.
+            // Number of rounds in which at least one lane has an abscissa. This number is the same for all lanes.
             const std::int64_t left = steps - base;
             const int rounds = left < static_cast<std::int64_t>(team_.size()) * kBatchRow
                                    ? static_cast<int>((left + team_.size() - 1) / team_.size())

@@ -1,6 +1,6 @@
 // Chooses the nodes for a Gaussian mechanism on a Poisson sample, and computes its moment generating function M with
-// error bounds from sums over the nodes. These are the formulas for the loops of sampled_mgf.cpp on the host and of
-// batch_mgf.hpp on a device (docs/theory/contour.md, sections 4 and 5).
+// error bounds from sums over the nodes. The loops of sampled_mgf.cpp on the host and of batch_mgf.hpp on a device use
+// these formulas (docs/theory/contour.md, sections 4 and 5).
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace tightdp::contour {
 
-// Sums over the nodes u_i. L_i is the loss at a node, and a_i = h phi(u_i) e^{beta L_i - shift} is its weight, where h
-// is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp.
+// Sums over the nodes u_i. L_i is the loss at a node, and a_i = h phi(u_i) e^{beta L_i - shift} is the weight of the
+// node. Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp.
 struct Moments {
     double sum = 0;        // sum a
     double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0
@@ -41,8 +41,8 @@ struct CertifiedLogMgf {
 
 // Largest upper bound on ln M at which no term of the sum overflows, so that M - 1 is summed directly.
 inline constexpr double kDirect = 600;
-// Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and four times that
-// for "replace".
+// Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
+// (c + 1) / sigma^2 for "replace".
 TIGHTDP_HD inline double most_log_mgf(const Pair& p, double c) noexcept {
     if (p.add()) return -c * std::log1p(-p.q);
     return (p.replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
@@ -73,7 +73,7 @@ TIGHTDP_HD inline Cumulants cumulants_of(const Moments& m, double shift, double 
     return {count * k0, count * sign * mean, count * larger(0.0, m.second / m.sum - mean * mean)};
 }
 
-// Returns a bound on the relative error of the rule at a real abscissa.
+// Returns a bound on the relative error of the trapezoid rule at a real abscissa.
 TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, double margin) noexcept {
     return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
@@ -96,7 +96,8 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
     return {count * value, count * 1.02 * rule, count * 1.02 * rounding};
 }
 
-// Returns a bound on the error of the rule, relative to M(c), that holds at all abscissae c + is with |s| <= s_most.
+// Returns a bound on the error of the trapezoid rule, relative to M(c), that holds at all abscissae c + is with
+// |s| <= s_most.
 TIGHTDP_HD inline double transform_rule_error(const Pair& p, double c, double s_most, double h,
                                               double margin) noexcept {
     return 2.2 * (quadrature_error(p, c, s_most, h) + range_error(p, c, margin));

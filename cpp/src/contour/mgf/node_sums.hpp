@@ -20,10 +20,10 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. It is 0 if no weight overflows without it,
-// as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function of the privacy loss.
-// The largest exponent need only be known to within some tens, so the function evaluates it at nodes two units of u
-// apart.
+// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. The function returns 0 if no weight
+// overflows without s, as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function
+// of the privacy loss. The largest exponent need only be known to within some tens, so the function evaluates it at
+// nodes two units of u apart.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
@@ -48,8 +48,8 @@ TIGHTDP_DECLARE_SIMD(void, contour_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))
 
-// Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count over the nodes k, where i is the imaginary unit,
-// a_k are the weights, and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
+// Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count, where i is the imaginary unit. The sum runs over
+// the nodes k with the weights a_k and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t count, double* re, double* im))

@@ -1,13 +1,14 @@
 // The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
-// section 5.2, where f_m = e^{i m theta} - 1 is called a factor.
+// section 5.2. In that section f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times
+// the loss.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Number of first abscissae, at which each factor is computed from the one before. Their partial sums take
-// 2 * 64 * kRows bytes, which fit into the first-level cache.
+// Number of first abscissae, at which each factor is computed from the one before. The partial sums at these abscissae
+// take 2 * 64 * kRows bytes, which fit into the first-level cache.
 constexpr std::int64_t kRows = 128;
 
 // Returns f + g (1 + f), whose rounding error is relative to |f| and not to 1.
@@ -78,7 +79,7 @@ struct Factors {
 };
 
 // Sums over the nodes. For each centre c, re and im hold the sum of a f_c. For each offset j, the other arrays hold the
-// sums of a times the product of the real or imaginary part of f_c and that of f_j.
+// sums of products of three factors: a, the real or imaginary part of f_c, and the real or imaginary part of f_j.
 struct Sums {
     double re[kCentres], im[kCentres];
     double re_re[kCentres][kReach], re_im[kCentres][kReach], im_re[kCentres][kReach], im_im[kCentres][kReach];

@@ -1,7 +1,7 @@
 // The trapezoid rule for M(z) = E[e^{zY}] over the Gaussian variable u (docs/theory/contour.md, section 4).
 //
 // With the weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}, the integrand is phi(u) W(u)^{beta + is}, where
-// beta = 1 + c for "remove" and -c for "add". It is analytic for |Im u| < pi sigma.
+// beta = 1 + c for "remove" and -c for "add". This integrand is analytic for |Im u| < pi sigma.
 #pragma once
 
 #include <cmath>
@@ -19,9 +19,10 @@ TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
 
-// Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, divided by M(c) and by e^{s y / sigma},
-// for 0 < y < pi sigma. For "add", |W| may be smaller than on the real line, which gives a factor cos(y / (2
-// sigma))^{-c}. In the half strip where Re W >= 1 - q, (1 - q)^{-c} may be used instead (contour.md, section 4.2).
+// Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
+// divided by M(c) and by e^{s y / sigma}. For "add", |W| may be smaller than on the real line, so the bound has a
+// factor cos(y / (2 sigma))^{-c}. In the half strip where Re W >= 1 - q, (1 - q)^{-c} may be used instead (contour.md,
+// section 4.2).
 TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));
@@ -30,15 +31,15 @@ TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexce
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
-// Returns the error, relative to M(c), of the rule with the step h at abscissae up to s, by a strip of half-width y:
-// 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1).
+// Returns a bound on the error, relative to M(c), of the rule with the step h at abscissae up to s. The bound by a
+// strip of half-width y is 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1).
 TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
     return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
-// Number of half-widths y that are tried, each 4/5 of the one before. The first is the smaller of the half-width of the
-// whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
+// Number of half-widths y that are tried, each 4/5 of the one before. The first half-width is the smaller of the
+// half-width of the whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
 inline constexpr int kStripTrials = 32;
 
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
@@ -58,8 +59,8 @@ TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log
     return 2 * kPi / frequency;
 }
 
-// Returns a bound on the relative error of the rule with the step h at abscissae up to s. It is the smallest over the
-// half-widths that are tried.
+// Returns a bound on the relative error of the rule with the step h at abscissae up to s. This is the smallest of the
+// bounds by the half-widths that are tried.
 TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, double h) noexcept {
     const double optimum = 2 * kPi / h - branches(p) * s / p.sigma;
     if (!(optimum > 0)) return HUGE_VAL;
@@ -93,8 +94,8 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilt moves mass to the left only, and
 // b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is so small that the tilt does not reach the
-// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The conditions for
-// this, that the slope is concave and at least 1 at both ends, are checked.
+// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The function checks
+// the conditions for this b: the slope is concave, and at least 1 at both ends.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;
@@ -111,11 +112,11 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
     return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
 }
 
-// Returns a point at or left of the mode of phi W^{-c} for "add", and 0 otherwise. It is a v <= 0 with
-// c r(v) / sigma <= |v|, where r is the posterior weight. The bisection returns the end at which this condition holds.
+// Returns a point at or left of the mode of phi W^{-c} for "add", and 0 otherwise. This point is a v <= 0 with c
+// r(v) / sigma <= |v|, where r is the posterior weight. The bisection returns the end at which this condition holds.
 TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
     if (!p.add()) return 0.0;
-    double low = -c / p.sigma, high = 0.0;  // the condition holds at low; at high it may not
+    double low = -c / p.sigma, high = 0.0;  // the condition holds at `low` and may fail at `high`
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);
         if (c * posterior_weight(p, v) / p.sigma * (1 + 1e-9) <= -v)

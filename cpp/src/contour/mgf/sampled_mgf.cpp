@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work: for the loss or the moments of a node, for the same under "replace", and for the products of four
-// nodes at one abscissa.
+// Units of work: for the loss or the moments of a node, for the loss or the moments under "replace", and for the
+// products of four nodes at one abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace
@@ -73,7 +73,7 @@ CertifiedLogMgf SampledMgf::log_mgf(double c) {
 double SampledMgf::products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding) {
     Moments m;
     moments(c, m, weights_.data());
-    // Only nodes that have mass at this abscissa are used. place() may have placed more on the right for larger
+    // Only nodes that have mass at this abscissa are used. place() may have placed more nodes on the right for larger
     // abscissae.
     const double reach = range_right(pair_, c, margin_);
     std::int64_t n = static_cast<std::int64_t>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;

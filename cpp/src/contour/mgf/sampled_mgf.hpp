@@ -9,8 +9,8 @@
 
 namespace tightdp::contour {
 
-// Values at the nodes u for "replace": ln W(u), the posterior weights at u and at -u, and the loss ln W(u) - ln W(-u)
-// with its error in units of 2^-53.
+// Values at the nodes u for "replace": ln W(u), the posterior weights at u and at -u, the loss ln W(u) - ln W(-u), and
+// the error of this loss in units of 2^-53.
 struct ReplacedNodes {
     std::vector<double> ahead, bright, faint, loss, eta;
 };
@@ -37,12 +37,12 @@ class SampledMgf {
     double nodes_for(double c_most, double s_most, double log_inverse) const;
 
     // Computes xi_m = M(c + i m step)/M(c) - 1 for m = 1..steps, and a bound on the rounding error of each. Returns a
-    // bound on the error of the trapezoid rule that holds for all of them.
+    // bound on the error of the trapezoid rule that holds for all xi_m.
     double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
-    // Returns the largest |loss| of a node. Phases, its products with abscissae, are reduced precisely enough up to
-    // kMostPhase.
+    // Returns the largest |loss| of a node. The products of a loss and an abscissa, called phases, are reduced
+    // precisely enough up to kMostPhase.
     double largest_loss() const;
 
   private:
@@ -64,8 +64,8 @@ class SampledMgf {
     ReplacedNodes both_;
 };
 
-// Largest numbers of nodes. With more the grid engine is faster. The first is for the final sums, and the second for
-// the about thirty sums that guide the choice of the abscissa.
+// Largest numbers of nodes. With more nodes the grid engine is faster. kMaxNodes is for the final sums, and
+// kMaxGuideNodes for the about thirty sums that guide the choice of the abscissa.
 inline constexpr std::int64_t kMaxNodes = 1 << 18;
 inline constexpr std::int64_t kMaxGuideNodes = 1 << 14;
 

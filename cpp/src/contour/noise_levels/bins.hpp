@@ -1,5 +1,5 @@
-// Bins of noise levels, which guide the choice of the contour if there are many levels, and bounds on the decay of all
-// levels of a bin (docs/theory/contour.md, section 10).
+// Bins of noise levels, and bounds on the decay of all levels of a bin. A level is a part of a composition with its own
+// noise multiplier. If there are many levels, bins guide the choice of the contour (contour.md, section 10).
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ class BinTail {
   private:
     double count_;
     MovedLineTail tail_;  // the bound for the largest noise multiplier
-    double share_;        // weight of its tilted distribution in that of every other level (section 10)
+    double share_;        // weight of its tilted distribution in that of each level of the bin (section 10)
 };
 
 }  // namespace tightdp::contour

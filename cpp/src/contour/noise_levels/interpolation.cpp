@@ -19,11 +19,11 @@ constexpr std::size_t kFewest = 24;
 // Sums of half-axes, rho, of the ellipses that are tried, in units of half the distance of the foci. A wider ellipse
 // needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Factors of rho - 1 for narrower ellipses. They give better bounds where |phi| is small, where
+// Factors of rho - 1 for narrower ellipses. Narrower ellipses give better bounds where |phi| is small. Here
 // phi(s) = M(c + is)/M(c).
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. It is less
-// than 1, because D is divided by |phi| at other abscissae.
+// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. kMostApart
+// is less than 1, because D is divided by |phi| at other abscissae.
 constexpr double kMostApart = 0.85;
 // Error of ln M, in nats, up to which a bound for the aliasing error is precise enough.
 constexpr double kLooseEnough = 0.1;

@@ -1,5 +1,5 @@
-// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. It replaces the
-// sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
+// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. Interpolation
+// replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
 #pragma once
 
 #include <optional>
@@ -28,16 +28,16 @@ class Interpolation {
 
     // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
     CertifiedLogMgf log_mgf();
-    // Returns an upper bound on this sum at another abscissa, for which the nodes must be placed too. The bound is
-    // infinite unless its error is at most a fraction of a nat.
+    // Returns an upper bound on the sum of count * ln M over all levels at another abscissa. The nodes must be placed
+    // for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...
     void add_to(std::vector<LogRatio>& ratios, double step);
 
   private:
-    // A node at which M is known, and the cell for which M is bounded by its value at this node. The cell is the part
-    // of the ellipse with real parts from `left` to `right`. The outermost cells end with the ellipse.
+    // A node at which M is known, and the cell on which M is bounded by its value at this node. The cell is the part of
+    // the ellipse with real parts from `left` to `right`. The outermost cells end with the ellipse.
     struct Reference {
         std::size_t node;
         double left, right;
@@ -47,7 +47,7 @@ class Interpolation {
         // The sum of the half-axes in units of half the distance of the foci, and the error of an interpolation
         // relative to the largest |f| on the ellipse.
         double rho, error;
-        std::vector<double> apart;  // for each reference, the distance D of section 11.1
+        std::vector<double> apart;  // for each reference, the distance D of contour.md, section 11.1
         double most_apart, front;   // the largest of these distances, and the largest |ln G|
     };
 

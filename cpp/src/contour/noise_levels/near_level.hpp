@@ -1,5 +1,5 @@
 // Bounds on M at complex noise multipliers from M at a real one nearby, and bounds on the error of interpolating ln M.
-// These are the formulas of interpolation.cpp (docs/theory/contour.md, section 11).
+// interpolation.cpp uses these formulas (docs/theory/contour.md, section 11).
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,14 @@ inline double height_between(double middle, double half, double rho, double left
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
 }
 
-// Returns the largest error of an interpolation with `nodes` nodes, relative to the largest |f| on the ellipse (11.3).
+// Returns the largest error of an interpolation of f with `nodes` nodes, relative to the largest |f| on the ellipse
+// (contour.md, section 11.3).
 inline double interpolation_error(double rho, double nodes) {
     const double a = std::sqrt(rho * rho + 1 / (rho * rho)), power = std::pow(rho, nodes);
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// Bounds for the tilted distributions near that of sigma_0: Xi and tau of section 11.1 for a radius R.
+// Bounds for tilted distributions near the one of sigma_0: Xi and tau of contour.md, section 11.1, for a radius R.
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 
@@ -54,13 +55,13 @@ struct NearLevel {
         tau = (loud.upper - quiet.lower) / r;
     }
 
-    // Returns the bound D of section 11.1 on the distance of a box from v_0.
+    // Returns the bound D of contour.md, section 11.1, on the distance of a box from v_0.
     double apart(Box box) const {
         if (!(box.real <= radius)) return HUGE_VAL;
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
-    // Returns an upper bound on |ln G| on a box (section 11).
+    // Returns an upper bound on |ln G| on a box (contour.md, section 11).
     double front(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +

@@ -7,7 +7,7 @@
 
 namespace tightdp::contour {
 
-// Number of points whose sums are computed together. It is the same for all instruction sets.
+// Number of points whose sums are computed together. This number is the same for all instruction sets.
 inline constexpr std::int64_t kPointBlock = 16;
 // Number of nodes in one chain of additions. The results of the chains are added up in another chain.
 inline constexpr std::int64_t kChain = 32;

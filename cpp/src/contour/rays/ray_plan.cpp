@@ -9,11 +9,11 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest angle of a path, and the angle at which its strip ends. Both are less than pi/4, from which on Gaussian
-// weights do not decay.
+// Largest angle of a path, and the angle at which its strip ends. The two angles are less than pi/4, from which on
+// Gaussian weights do not decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Number of nats by which turning the paths may increase the bound on the whole product. At about this number, steps
-// are longest.
+// Number of nats by which turning the paths may increase the bound on the whole product. With about this number, the
+// steps of the sums are longest.
 constexpr double kTurnNats = 45;
 // Units of work for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
@@ -25,8 +25,8 @@ struct GuideLaw {
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // The lobe of B matters from about |h| = -mean on. The distance of the nodes is a fraction of its standard
-        // deviation.
+        // The lobe of B (turned_path.hpp) matters from about |h| = -mean on. The distance of the nodes is a fraction of
+        // the lobe's standard deviation.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {

@@ -17,8 +17,8 @@ struct RayPlan {
     double path_strip = 0, ray_strip = 0;  // half-widths of the strips in which the two integrands are analytic
 };
 
-// Makes a plan for `epsilon`. `log_delta` is an estimate of ln delta(epsilon). `known` tells whether it is better than
-// a first guess.
+// Makes a plan for `epsilon`. `log_delta` is an estimate of ln delta(epsilon). `known` tells whether `log_delta` is
+// better than a first guess.
 RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

@@ -1,3 +1,5 @@
+// Sums over a ray (docs/theory/rays.md, section 1). A sum over a ray runs over points of the ray. The value at a point
+// needs one sum for each distribution, over the nodes of a path.
 #include "rays.hpp"
 
 #include <algorithm>
@@ -17,29 +19,31 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 // Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
-// the mean, as it is and in standard deviations.
+// LogRatioLaw::mean, as it is and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
-// Largest number of distinct distributions. With more of them, or with more than kMostProducts products of nodes and
-// points, the grid engine is faster.
+// Largest number of distinct distributions. With more distributions, or with more than kMostProducts products of nodes
+// and points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
-// Largest expected number of steps whose sample holds the record. With more, the loss is no longer nearly an atom, and
-// the vertical line is suitable. The angle of the rays would then be too small for steps of a useful length.
+// Largest expected number of steps whose sample holds the record. With more such steps, the loss is no longer nearly an
+// atom, and the vertical line of contour.md is suitable. The angle of the rays would then be too small for steps of a
+// useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest logarithm of the bound on the product. With a larger one, all digits of the sum would be lost. kMostFront is
-// the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
+// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger bound, all digits of the sum would be lost.
+// kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
-// Largest |zeta| of a point, so that its fourth power does not overflow.
+// Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;
-// Largest rounding error, relative to delta, that may be predicted for the sums. If it is larger, they are not
-// computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
+// Largest rounding error of the sums, relative to delta, that may be predicted. If the prediction is larger, the sums
+// are not computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
 constexpr double kMostRounding = 4e-6;
 // Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of D_j(zeta), except for rounding: start + min(most, slope r) at |zeta| = r.
+// A bound on the error of the factor D_j(zeta) of rays.md, section 1, without rounding errors. The bound at |zeta| = r
+// is start + min(most, slope r).
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double of(double r) const { return start + std::min(most, slope * r); }
@@ -48,18 +52,18 @@ struct FactorError {
 // One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
-    PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
+    PathNorms straight, edges;  // norms on the path, and the larger norms on the two edges of its strip
     TurnedPath path;
     FactorError rule;
 };
 
-// The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (section 4.2).
+// The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (rays.md, section 4.2).
 struct PointSum {
     Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
     double log_error = 0, rest_error = 0;  // errors of these two sums
     double log_terms = 0, rest_terms = 0;  // sums of the magnitudes of their terms
-    // Sums of count e / |1 + D| and of the same terms times |D|, where e is the error of D: from the rule, and from
-    // rounding.
+    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the rule or from rounding. The
+    // terms of rule_first and round_first are multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
     void add(Complex d, double rule_error, double round_error, double count) {
@@ -99,7 +103,8 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The laws outlive it.
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The object keeps references to the
+// distributions.
 class RaySum {
   public:
     static constexpr double kEnough = 0;
@@ -126,7 +131,8 @@ class RaySum {
     std::int64_t first_ = 0, count_ = 0;
     double product_bound_ = 0;  // T of rays.md, section 1
     double left_ = 0;           // bound on the sum left of the first point
-    // Each point has zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)), its errors, and then zeta.
+    // re_ and im_ hold zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) for each point. rule_err_ and
+    // round_err_ hold its errors. along_ and across_ hold zeta.
     std::vector<double> re_, im_, rule_err_, round_err_;
     std::vector<double> along_, across_;
 };
@@ -225,7 +231,8 @@ bool RaySum::choose(double tolerance) {
         part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
         const TurnedPath& path = part.path;
         if (!(path.size < HUGE_VAL)) return false;
-        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (sections 3.2 and 3.3).
+        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (rays.md, sections 3.2
+        // and 3.3).
         part.rule.start =
             of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
         part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;
@@ -296,7 +303,7 @@ void RaySum::sum_factors() {
         const double x = r * ray_cosine, y = r * ray_sine, a = c + x;
         along_[j] = x;
         across_[j] = y;
-        // The factor zeta / (z (z + 1)), where z = a + iy.
+        // t_re + i t_im is the factor zeta / (z (z + 1)), where z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
         const PointSum::Value v = sums[j].value(parts_.size());
@@ -308,7 +315,7 @@ void RaySum::sum_factors() {
     }
 }
 
-// Computes the sum at epsilon and bounds on its errors (section 4.3).
+// Computes the sum at epsilon and bounds on its errors (rays.md, section 4.3).
 CurveValue RaySum::value(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
@@ -353,7 +360,7 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Number of rounds of planning. The first plan is based on the first order of delta, and each later one on the result
+// Number of rounds of planning. The first plan is based on the first order of delta, and each later plan on the result
 // of the round before.
 constexpr int kRounds = 3;
 // Error of a plan in ln delta up to which no further plan is made.

@@ -1,5 +1,6 @@
-// Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". Their
-// characteristic function hardly decays, so the contour is turned to two rays (docs/theory/rays.md).
+// Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". The
+// characteristic function of their privacy loss hardly decays, so the contour is turned to two rays
+// (docs/theory/rays.md).
 #pragma once
 
 #include "contour/composition.hpp"
@@ -7,8 +8,8 @@
 
 namespace tightdp::contour {
 
-// Tells whether the statement of rays.md covers the composition, for which counts must be integers, and whether its
-// paths are not too long.
+// Tells whether the statement of rays.md covers the composition, and whether its paths are not too long. The counts of
+// the composition must be integers.
 bool rays_serve(const Composition& composition);
 
 // Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums

@@ -8,7 +8,7 @@ namespace tightdp::contour {
 SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, double shift) {
     SingleSteps sum;
     const double u = kUnitRoundoff, many = static_cast<double>(laws.size());
-    // `top` is ln(e^E - 1) with E = shifted. Its error comes from that of E and from those of the functions.
+    // `top` is ln(e^E - 1) with E = shifted. The error of `top` comes from the errors of E and of the functions.
     const double top = shifted < 1 ? std::log(std::expm1(shifted)) : shifted + std::log1p(-std::exp(-shifted));
     const double top_error = u * ((many + 12) * (1 + shifted) + 10 * std::abs(top));
     for (const LogRatioLaw& law : laws) {
@@ -21,7 +21,7 @@ SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, d
         const GaussianBounds high = gaussian_bounds((1 + 2 * u) / law.sigma, at - error);
         sum.delta.lower += weight * low.delta.lower * (1 - slack);
         sum.delta.upper += weight * high.delta.upper * (1 + slack);
-        // The slope is that of the Gaussian's delta, multiplied by the derivative of its argument by E.
+        // The slope is the derivative of the Gaussian's delta, multiplied by the derivative of its argument `at` by E.
         const double y = (at * law.sigma + 0.5 / law.sigma) / std::sqrt(2.0);
         sum.slope -= weight * std::exp(std::min(at, 700.0)) * 0.5 * std::erfc(y) / -std::expm1(-shifted);
     }

@@ -1,5 +1,5 @@
 // The part of delta that comes from single steps, d_1 of docs/theory/rays.md, section 1: the first order of the product
-// of the factors 1 + D_j. It has a closed form.
+// of the factors 1 + D_j. This first order has a closed form.
 #pragma once
 
 #include <vector>

@@ -12,15 +12,15 @@ namespace {
 
 // Units of work for one node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
-// Largest |h| at which a path may begin, and smallest Re h at which it may end (section 3.2).
+// Largest |h| at which a path may begin, and smallest Re h at which it may end (rays.md, section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;
 // Smallest ln |h| of the first node. Squares of h must not be subnormal.
 constexpr double kLeastLogLoss = -340;
 // Logarithm of the largest weight that is computed.
 constexpr double kMostExponent = 690;
 
-// Returns q(rho) and its slope (section 3.2). Right of the last node, |B| is bounded by e^q(rho) (1 + rho) times a
-// constant, where q is concave.
+// Returns the function q(rho) of rays.md, section 3.2, and the slope of q, which is concave. Right of the last node,
+// |B| is bounded by e^q(rho) (1 + rho) times a constant.
 Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;
@@ -149,7 +149,7 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         } else {
             start += b.re - times_slope(unit * std::exp(point.gaussian.re), 0, point.gaussian.im).re;
         }
-        // The next lines bound the relative error of B in units of u (section 4.1).
+        // The next lines bound the relative error of B in units of u (rays.md, section 4.1).
         const double of_h = std::abs(p) + 12;
         const double of_v = (1 + rho) * of_h + 170 + 5 * (point.tau + rho) + 8 * law.mean_terms + v;
         const double alpha = s2 * v * of_v + 6 * s2 * v * v + (gamma * rho + 2) * of_h + 250;

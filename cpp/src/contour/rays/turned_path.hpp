@@ -1,4 +1,4 @@
-// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. It runs over
+// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. The integral runs over
 // h = ln(1 + e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
 #pragma once
 
@@ -25,8 +25,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). The integrand there is B = sigma / sqrt(2 pi) tau'
-// e^{gaussian + gamma h}.
+// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, the integrand at this point is
+//     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
     double h_re, h_im;
@@ -36,15 +36,16 @@ struct PathPoint {
     Complex gaussian;  // -sigma^2 (tau - mean)^2 / 2
 };
 
-// Returns the point at ln h = p + i angle. `cosine` and `sine` are those of the angle.
+// Returns the point at ln h = p + i angle. `cosine` and `sine` are the cosine and the sine of the angle.
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine);
 
-// Upper bounds on the integrals of |B| and of |B h| over a ray (section 3.1).
+// Upper bounds on the integrals of |B| and of |B h| over a ray (rays.md, section 3.1).
 struct PathNorms {
     double size = 0, first = 0;
 };
 
-// Upper bounds on the integrals of |B| and |B h| left of the first node and right of the last node (section 3.2).
+// Upper bounds on the integrals of |B| and |B h| left of the first node and right of the last node (rays.md, section
+// 3.2).
 struct PathTails {
     PathNorms left, right;
 };
@@ -72,7 +73,7 @@ struct TurnedPath {
     std::int64_t nodes() const { return static_cast<std::int64_t>(re.size()); }
 };
 
-// Computes the nodes. `turn` is the angle of the ray of z plus that of the path.
+// Computes the nodes. `turn` is the angle of the ray of z plus the angle of the path.
 TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, double turn, double step,
                        const PathRange& range);
 

@@ -1,6 +1,6 @@
-// Bounds on the decay of |M(c + is) / M(c)| for a setting of a batch, by cells, by samples and by total variation.
-// These are the loops of minorant_tail.cpp with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md,
-// section 3).
+// Bounds on the decay of phi(s) = M(c + is) / M(c) for a setting of a batch, by cells, by samples and by total
+// variation. M is the moment generating function of the privacy loss of one step. The loops are the same as in
+// minorant_tail.cpp, but with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md, section 3).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class BatchMinorantTail {
     }
 
   private:
-    // Returns a bound on the total variation of the density of the loss (section 3.4).
+    // Returns a bound on the total variation of the density of the loss (contour.md, section 3.4).
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
         const double b = p_.pair_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
         if (!covers_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
@@ -39,7 +39,7 @@ class BatchMinorantTail {
         return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
-    // Builds the cells of section 3.3. Cells without mass remain in the list, and decay() ignores them.
+    // Builds the cells of contour.md, section 3.3. Cells without mass remain in the list, and decay() ignores them.
     TIGHTDP_HD_STAGE void build_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -66,7 +66,7 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // The loss is -ln W for "add". So the cells are mirrored, and ascend again.
+            // The loss is -ln W for "add", with W as in quadrature.hpp. So the cells are mirrored, and ascend again.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
@@ -75,7 +75,7 @@ class BatchMinorantTail {
         team_.sync();
     }
 
-    // Builds the samples of section 3.5.
+    // Builds the samples of contour.md, section 3.5.
     TIGHTDP_HD_STAGE void build_samples() noexcept {
         double total = 0, mean = 0, squares = 0, spread = 0;
         for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {

@@ -1,9 +1,10 @@
-// Lower bounds on 1 - |phi(s)| for all s in an interval, where phi(s) = M(c + is) / M(c) (docs/theory/contour.md,
-// section 3).
+// Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
+// function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The tilted distribution of one privacy loss has at least the mass of a minorant, which consists of cells with a
-// uniform density. Cells are merged into groups that are short compared with the wavelength 2 pi / s. A group with the
-// mass m, the length l and the variance v reduces |phi(s)| by at least m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
+// The distribution of the privacy loss, tilted to c, has at least the mass of a minorant, which consists of cells with
+// a uniform density. Cells are merged into groups that are short compared with the wavelength 2 pi / s. A group with
+// the mass m, the length l and the variance v reduces |phi(s)| by at least m (1 - sqrt(1 - (4 v / l^2)
+// sin^2(s l / 2))).
 #pragma once
 
 #include <cmath>
@@ -21,7 +22,7 @@ struct Cell {
 
 // Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi. Beyond pi, its largest
 // value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2). Beyond 4.6, the bound
-// 1/x is smaller than that.
+// 1/x is smaller than this value.
 TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
@@ -29,7 +30,8 @@ TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     return main_lobe > side_lobe ? main_lobe : side_lobe;
 }
 
-// Returns by how much a group reduces |phi(s)|. `first` and `second` are its moments about its left end.
+// Returns by how much a group reduces |phi(s)|. `first` and `second` are the first and the second moment of the group
+// about its left end.
 TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length, double s) noexcept {
     if (!(mass > 0) || !(length > 0)) return 0;
     const double mean = first / mass;
@@ -69,17 +71,19 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
     return total * (1 - 1e-6);
 }
 
-// The next functions bound the total variation of the density of the loss, f = phi W^beta sigma / (r M) as a function
-// of u, where phi is the normal density (section 3.4). The slope is d ln f / du = -u - 1/sigma + (beta + 1) r / sigma.
-// It lies between two linear functions of u, and every mode lies where one of them has changed its sign and the other
-// has not. There are at most two modes, and only one if beta <= -1. Between nodes, f exceeds its value at the nearer
-// node by a factor of at most e^{B h^2 / 8}, where B bounds the second derivative of ln f. Parameters: b is beta + 1,
-// `peak` is the largest quotient of weight and posterior weight at a node, and `sum` is the sum of the weights.
+// The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
+// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, r is the
+// posterior weight, and quadrature.hpp defines W and beta. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
+// r / sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions
+// has changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f
+// exceeds its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln
+// f, and h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior
+// weight at a node, and `sum` is the sum of the weights.
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
-// Tells whether the nodes cover every mode. Right of the nodes f falls, by the choice of range_right(). For "add",
-// b < 1, and the right end is larger than 0.
+// Tells whether the nodes cover every mode. Right of the nodes f falls, by the choice of range_right(). If the
+// direction is "add", b < 1 and the right end is larger than 0, so the slope is negative there.
 TIGHTDP_HD inline bool covers_modes(double b, double inverse_sigma, double first_u, double first_posterior,
                                     double last_u, double last_posterior) noexcept {
     if (b > 0) return first_u < -inverse_sigma;
@@ -97,8 +101,8 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
     return (b <= 0 ? 2 : 4) * peak * sigma / h * std::exp(bend * h * h / 8) / (sum * (1 - 1e-3));
 }
 
-// Returns the width of the cells of the minorant between `low` and `high` (section 3.3). With a width of .15 the
-// minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
+// Returns the width of the cells of the minorant between `low` and `high` (contour.md, section 3.3). With a width of
+// .15 the minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
@@ -107,6 +111,8 @@ TIGHTDP_HD inline double most_mass(double sum) noexcept {
     return sum * (1 + 1e-3);
 }
 
+// Values at one end of a cell: the loss ln W, the posterior weight, and the weight of the node in the tilted
+// distribution.
 struct CellEnd {
     double loss, posterior, density;
 };
@@ -125,16 +131,16 @@ TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, dou
 }
 
 // Returns a lower bound on 1 - |phi| within half a spacing of s, from the modulus of the transform of the minorant at s
-// (section 3.5). `squares` is the sum of mass times length^2, and `spread` the sum of mass times the distance from the
-// centre of mass. The term 1e-9 covers the rounding errors of these sums.
+// (contour.md, section 3.5). `squares` is the sum of mass times length^2, and `spread` the sum of mass times the
+// distance from the centre of mass. The term 1e-9 covers the rounding errors of these sums.
 TIGHTDP_HD inline double sampled_decay(double total, double modulus, double s, double spacing, double squares,
                                        double spread) noexcept {
     const double bound = total - modulus - (s * s / 24 + 0.06 * s * spacing) * squares - 0.5 * spacing * spread - 1e-9;
     return larger(0.0, bound);
 }
 
-// Information about a tilted distribution: a minorant, a bound on the total variation of its density, and sampled[m], a
-// lower bound on 1 - |phi| within half a spacing of m * spacing.
+// A minorant of a tilted distribution, a bound on the total variation of the distribution's density, and samples.
+// sampled[m] is a lower bound on 1 - |phi| within half a spacing of m * spacing.
 struct DecayView {
     const Cell* cells;
     std::int64_t count;

@@ -115,8 +115,8 @@ void MinorantTail::sample() {
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // The bound with a spacing of a tenth of 1/spread loses .05 of the modulus. Beyond 40/spread, the bounds by total
-    // variation and by cells are better.
+    // If the spacing of the samples is a tenth of 1/spread, the bound loses .05 of the modulus. Beyond 40/spread, the
+    // bounds by total variation and by cells are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);

@@ -1,10 +1,10 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
-// the complex plane (docs/theory/contour.md, section 3.6).
+// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W and beta.
 //
-// Let y(u) = height * p(u), where p = kappa r / (1 - r + kappa r) is a logistic function of u and r the posterior
-// weight. With F the integrand at c + iS,
+// Let y(u) = height * p(u) be the distance by which the line is moved at u. Here p = kappa r / (1 - r + kappa r) is a
+// logistic function of u, and r is the posterior weight. With F the integrand of M at c + iS,
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
-// because the modulus of the integrand falls in s. J stands for the integrand of B, and J_0 for that of M(c).
+// because the modulus of the integrand falls in s. J stands for the integrand of B, and J_0 for the integrand of M(c).
 #pragma once
 
 #include <cmath>
@@ -59,8 +59,8 @@ TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, 
     return line;
 }
 
-// Returns the slack of the line. The relative error of the posterior weight is a few roundoffs times
-// T = |u| / sigma + 1 / (2 sigma^2) (section 5.1), and that of y is similar.
+// Returns the slack of the line. The relative errors of the posterior weight and of y are a few roundoffs times
+// T = |u| / sigma + 1 / (2 sigma^2) (contour.md, section 5.1).
 TIGHTDP_HD inline double moved_slack(double sigma, double farthest_u) noexcept {
     return 1e-9 + 40 * kUnitRoundoff * (farthest_u + 0.5 / sigma) / sigma;
 }

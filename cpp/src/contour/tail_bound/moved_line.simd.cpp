@@ -15,9 +15,9 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
         const Cis turn = cism1(y * inverse);
-        // |W(u + iy)|^2 = W^2 (1 - x), and tan(arg / 2) = r sin / (sqrt(1 - x) + 1 - r + r cos), where sin and cos are
-        // those of y / sigma. The square root is replaced by a partial sum of its series that is larger, and the arc
-        // tangent by one that is smaller.
+        // |W(u + iy)|^2 = W^2 (1 - x), and tan(arg / 2) = r sin / (sqrt(1 - x) + 1 - r + r cos) with the sine and the
+        // cosine of y / sigma. The square root is replaced by a larger partial sum of its series, and the arc tangent
+        // by a smaller partial sum.
         const Vec x = -2.0 * r * rest * turn.re;
         const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
         const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;

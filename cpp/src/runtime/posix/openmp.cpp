@@ -19,7 +19,8 @@
 namespace tightdp::openmp {
 namespace {
 
-// The entry points of GCC's OpenMP runtime. The runtimes of LLVM and Intel have them too, in addition to their own.
+// The entry points of GCC's OpenMP runtime. The runtimes of LLVM and Intel have these entry points too, in addition to
+// their own.
 struct Runtime {
     void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags) = nullptr;
     int (*thread_num)() = nullptr;
@@ -36,8 +37,8 @@ bool look_up(void* library, const char* name, Function& found) noexcept {
     return found != nullptr;
 }
 
-// Finds the runtime that a library of this process calls. The symbols are looked up in the library and in those that it
-// links.
+// Finds the runtime that a library of this process calls. The symbols are looked up in the library and in the libraries
+// that it links.
 bool find_in(const char* path, Runtime& found) noexcept {
     void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed, since its threads stay
     // LLVM's and Intel's runtimes survive a fork by themselves.
@@ -49,7 +50,7 @@ bool find_in(const char* path, Runtime& found) noexcept {
            look_up(library, "omp_in_parallel", found.in_parallel);
 }
 
-// Returns whether this is the library of PyTorch that has its loops.
+// Returns whether this is the path of the library that contains PyTorch's loops.
 bool is_torch(const char* path) noexcept {
     const char* slash = path ? std::strrchr(path, '/') : nullptr;
     return slash && std::strncmp(slash + 1, "libtorch_cpu.", 13) == 0;
@@ -107,8 +108,8 @@ std::atomic<const Runtime*> found{nullptr};
 std::atomic<bool> forked{false};
 thread_local bool used = false;  // whether this thread's team may have been started by run()
 
-// Ends the team of the thread that forks, before the fork. In the child, GCC's runtime would wait for threads that only
-// the parent has, in PyTorch's next loop or in ours. The next loop of the parent starts a new team.
+// Ends the team of threads of the thread that is about to fork. Otherwise, in the child, GCC's runtime would wait for
+// threads that only the parent has, in PyTorch's next loop or in ours. The next loop of the parent starts a new team.
 void before_fork() {
     const Runtime* omp = found.load(std::memory_order_acquire);
     if (used && omp && omp->pause) omp->pause(kPauseSoft);
@@ -126,7 +127,8 @@ bool wanted_at_all() noexcept {
     return !off && !forked.load(std::memory_order_relaxed);
 }
 
-// Returns the runtime if PyTorch is loaded, and null otherwise. The search is repeated if a library was loaded since.
+// Returns the runtime if PyTorch is loaded, and null otherwise. The search is repeated if a library was loaded since
+// the last search.
 const Runtime* runtime() noexcept {
     static constinit Runtime kept;
     static constinit std::atomic<unsigned long long> looked{0};

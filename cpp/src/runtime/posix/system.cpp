@@ -55,9 +55,9 @@ int at_fork(void (*before)(), void (*in_child)()) noexcept {
     return pthread_atfork(before, nullptr, in_child);
 }
 
-// On a virtual machine, Linux takes a processor that has slept for some milliseconds for one that the host has taken
-// away. It then wakes a thread on the processor of the thread that wakes it, where the new thread waits for the next
-// tick. This was measured as 2 to 4 ms for each job after a pause.
+// On a virtual machine, if a processor has slept for some milliseconds, Linux assumes that the host has taken it away.
+// Linux then starts a helper thread, when the caller wakes it, on the caller's own processor. There the helper waits
+// for the next tick of the scheduler. This wait was measured as 2 to 4 ms for each job after a pause.
 int processor_to_leave() noexcept {
 #if defined(__linux__)
     return sched_getcpu();

@@ -1,6 +1,7 @@
-// Replaces sin, cos and pow of MinGW, which use the x87, by those of the system's C library. Near multiples of pi, and
-// for large powers, the errors of MinGW's functions are hundreds of thousands of units in the last place.
-// docs/theory/closed-forms.md, section 1, allows 4. library_fault (runtime/arithmetic.hpp) tests the replacements.
+// Replaces MinGW's functions sin, cos and pow, which use the x87, by the functions of the system's C library. Near
+// multiples of pi, and for large powers, the errors of MinGW's functions are hundreds of thousands of units in the last
+// place. docs/theory/closed-forms.md, section 1, allows 4 units. library_fault (runtime/arithmetic.hpp) tests the
+// replacements.
 #if defined(__MINGW32__) && defined(__x86_64__)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -9,7 +10,8 @@
 
 namespace {
 
-// Returns a function of ucrtbase.dll. Windows has this library since version 10, and Python installs it on older ones.
+// Returns a function of ucrtbase.dll. Windows has this library since version 10, and Python installs it on older
+// versions of Windows.
 template <class Function>
 Function* of_system(const char* name) noexcept {
     const HMODULE library = LoadLibraryA("ucrtbase.dll");
@@ -18,7 +20,7 @@ Function* of_system(const char* name) noexcept {
     return reinterpret_cast<Function*>(found);
 }
 
-// The functions are called through pointers, since GCC would combine two calls that it knows into a call of sincos.
+// The functions are called through pointers, since GCC would combine direct calls of sin and cos into a call of sincos.
 double sine(double x) {
     static const auto found = of_system<double(double)>("sin");
     return found(x);

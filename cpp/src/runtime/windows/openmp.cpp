@@ -1,4 +1,5 @@
-// PyTorch's OpenMP runtime on Windows lacks the entry points that posix/openmp.cpp calls. Kernels run in our own pool.
+// PyTorch's OpenMP runtime on Windows lacks the entry points that posix/openmp.cpp calls. Kernels therefore run in our
+// own pool of threads.
 #include "runtime/openmp.hpp"
 
 namespace tightdp::openmp {

@@ -3,7 +3,7 @@
 #define NOMINMAX 1
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-// after windows.h
+// has to follow windows.h
 #include <bcrypt.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tightdp::system {
 
-// Counts the processors of the process's group, which are at most 64.
+// Counts the processors of the process's processor group, which has at most 64 processors.
 int processors() noexcept {
     DWORD_PTR process = 0, machine = 0;
     return GetProcessAffinityMask(GetCurrentProcess(), &process, &machine) ? std::popcount(process) : 0;

@@ -2,8 +2,8 @@
 (docs/accounting.md).
 
 A question asks for epsilon or delta of a composition in one direction. The interval of every engine contains the truth,
-so the intersection of several intervals contains it too. "auto" stops at the first engine that meets the requested
-width. If no engine does, the answer is the intersection of all intervals.
+and so does the intersection of several intervals. "auto" stops at the first engine that meets the requested width. If
+no engine does, the answer is the intersection of all intervals.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...composition import FEW_PARTS, Parts, sort_composition_parts
 from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
-from ...selections_and_groups import Derived, Group
+from ...selections_and_groups import Group, SelectionOrGroup
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve
 from ..pairs.dominating import list_dominating_compositions
 from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
-from ..pairs.kinds import has_mechanism_of_type
+from ..pairs.kinds import has_kind_of_mechanism
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
 from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
 from ..pairs.members import has_no_privacy_loss, list_class_members
@@ -51,11 +51,12 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
 """Work units, of which a million take about a millisecond. ``_SEARCHED`` is the work of one step of a search in Python.
-If the run that is searched is itself a repeated run or a group, ``_NESTED`` is the work of a step for both ends of a
-bound, and ``_NESTED_ABOVE`` for the upper end alone. ``_IN_PYTHON`` is the work of one answer of the engine "renyi"."""
+If the run that is searched is itself a repeated run or a group, a step takes the work ``_NESTED`` for both ends of a
+bound. For the upper end alone a step takes ``_NESTED_ABOVE``. ``_IN_PYTHON`` is the work of one answer of the engine
+"renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. It is
-divided by ``_DEEPER`` for each level of runs inside of runs."""
+"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. This
+number is divided by ``_DEEPER`` for each level of runs inside of runs."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
@@ -90,18 +91,18 @@ def ask_engines_for_delta(
 
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
-    if not has_mechanism_of_type(question.parts, Derived):
+    """Returns the answer to a question. Results about the inner runs of repeated runs and groups are kept meanwhile."""
+    if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
         return _ask_engines_with_known_points(engine, question)
 
 
 def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. An answer of "auto" is narrowed by what is known of the curve.
+    """Returns the answer to a question. An answer of "auto" is narrowed by other points of the curve.
 
-    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, it becomes
-    the smallest double.
+    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, this end
+    becomes the smallest double.
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
@@ -127,7 +128,7 @@ def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
-    if not isinstance(_get_single_derived_mechanism(parts), Group):
+    if not isinstance(_get_single_derived_for_engines(parts), Group):
         asks["delta"] = lambda at: _find_delta_by_engines(parts, direction, at, request)
         asks["epsilon"] = lambda at: _find_epsilon_by_engines(parts, direction, at, request)
     return narrow_by_known_curve(
@@ -155,7 +156,7 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
     """
     parts, direction, curve, at, _, request = question
     found = _ask_engines_with_members(engine, question)
-    if engine == "auto" and (alone := _get_single_derived_mechanism(parts)):
+    if engine == "auto" and (alone := _get_single_derived_for_engines(parts)):
         links = _ask_engines_about_links(alone, direction, request)
         known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
@@ -172,11 +173,13 @@ def _ask_engine(engine: Engine, question: _EngineQuestion) -> Bound:
     return ask(_sort_parts_for_engine(engine, question.parts), question.direction, question.at, question.request)
 
 
-def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.KnownLimits:
-    return derived.KnownLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
+def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.DerivedLimits:
+    return derived.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
-def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
+def _ask_engines_about_links(
+    mechanism: SelectionOrGroup, direction: Direction, request: Request
+) -> list[derived.KnownRun]:
     """Returns the known curves of the run that is repeated, or of each link of a group.
 
     A group of n records joins two data sets by a chain of n links, each of which changes one record.
@@ -186,8 +189,8 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
     if mechanism.any_size:  # every link has the same pair
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
     # Each link has one record fewer than the link before. A probability is carried from one end of the chain to the
-    # other, and the links must be in this order. It begins with the smallest data set for removals and with the largest
-    # one for additions.
+    # other, and the links must be in this order. The first link has the smallest data set for removals, and the largest
+    # data set for additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
@@ -196,7 +199,7 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
 
 
 def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
-    """Returns the known curves of ``run``. They are computed once for all parts of a question."""
+    """Returns the known curves of ``run``, which are computed once for all parts of a question."""
     with share_work_of_question() as kept:
         key = run, direction, request
         if key not in kept:
@@ -205,24 +208,24 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
         return found
 
 
-def _list_compositions_to_ask(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
+def _list_compositions_for_engines(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_mechanism_of_type(parts, Derived) and _get_single_derived_mechanism(parts) is None:
-        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
+    if has_kind_of_mechanism(parts, SelectionOrGroup) and _get_single_derived_for_engines(parts) is None:
+        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
         losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
 
 
 _CURVES: WorkCache[list[list[tuple[float, float]]]] = WorkCache(16)
-"""Whole curves of the repeated runs and groups of a composition. They are kept for accounts that grow and are asked
-again."""
+"""Whole curves of the repeated runs and groups of a composition, kept for accounts that grow and are asked again."""
 
 
 def _ask_engines_for_dominating_losses(
-    mechanisms: tuple[Derived, ...], direction: Direction, request: Request
-) -> dict[Derived, PrivacyLoss]:
-    """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
+    mechanisms: tuple[SelectionOrGroup, ...], direction: Direction, request: Request
+) -> dict[SelectionOrGroup, PrivacyLoss]:
+    """Returns, for each repeated run and each group of a composition, a privacy loss whose pair dominates that
+    mechanism."""
     with share_work_of_question() as shared:
         depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
         side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
@@ -242,7 +245,7 @@ def _ask_engines_for_dominating_losses(
 
 
 def _ask_engines_for_points(
-    mechanism: Derived, direction: Direction, request: Request, units: int
+    mechanism: SelectionOrGroup, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
@@ -257,7 +260,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if _get_single_derived_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if _get_single_derived_for_engines(parts) is None else _NESTED
 
     def ask_engines_for_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
@@ -331,31 +334,31 @@ def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     )
 
 
-def _get_single_derived_mechanism(parts: Parts) -> Derived | None:
+def _get_single_derived_for_engines(parts: Parts) -> SelectionOrGroup | None:
     """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
-    return mechanism if isinstance(mechanism, Derived) else None
+    return mechanism if isinstance(mechanism, SelectionOrGroup) else None
 
 
 def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
-    For "auto", the upper end is the smallest one of the parts and of compositions that dominate them. If the parts
-    stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
+    For "auto", the upper end is the smallest upper end of the parts and of the compositions that dominate the parts. If
+    the parts stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
     """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)
     loose = known != (parts,)
     if engine == "auto":
         found = _ask_engines_in_order(question, loose or question.request.above)
-        for other in _list_compositions_to_ask(parts, direction, question.request):
+        for other in _list_compositions_for_engines(parts, direction, question.request):
             upper = _ask_engines_in_order(question._replace(parts=other), loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose or question.request.above:
             return found
         each = [_ask_engines_in_order(question._replace(parts=member), loose=False).lower for member in known]
-        return _raise_lower_end_to_member(found, max(each), question)
+        return _raise_engine_bound_to_member(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.explain_refusal(parts, direction)
     if reason:
@@ -367,12 +370,12 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
             default=question.trivial.lower,
         )
-        found = _raise_lower_end_to_member(found, lower, question)
+        found = _raise_engine_bound_to_member(found, lower, question)
     return found
 
 
-def _raise_lower_end_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
-    """Returns the bound of a class, with its lower end replaced by ``lower``, that of a member."""
+def _raise_engine_bound_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
+    """Returns the bound of a class, with its lower end replaced by ``lower``, the lower end of a member."""
     if not lower <= bound.upper:
         raise ContradictionError(
             f"{_describe_engine_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
@@ -387,10 +390,11 @@ def _describe_engine_question(question: _EngineQuestion) -> str:
 
 
 def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
-    """Returns the intersection of the engines' answers. It ends when the interval is narrow, or after the last engine.
+    """Returns the intersection of the engines' answers. Engines are asked until the interval is narrow, or all are
+    asked.
 
-    With ``loose``, lower ends are left out, either because the parts stand for a class and only their pair has these
-    lower ends, or because only the upper end counts.
+    With ``loose``, lower ends are left out. Either the parts stand for a class, whose members need not reach the lower
+    ends of its pair, or only the upper end counts.
     """
     names: list[str] = []
     best = question.trivial
@@ -399,7 +403,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
             continue
         if engine is renyi.ENGINE:
             # This engine is asked even if the budget is spent, because it always has an upper end. For one zCDP
-            # mechanism it also searches for the best member, which takes more work.
+            # mechanism this engine also searches for the best member, which takes more work.
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
@@ -430,7 +434,8 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
 
 
 def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
-    """Tells whether all engines bound the same pair. The engine "fixed_size" uses more than the pair of one step."""
+    """Tells whether all engines bound the same pair. The answers of the engine "fixed_size" use more than the pair of a
+    step."""
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 

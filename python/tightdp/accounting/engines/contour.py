@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..._core import contour_delta, contour_epsilon
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
-from ..pairs.kinds import cache_by_composition, has_mechanism_of_type
+from ..pairs.kinds import cache_fact_of_parts, has_kind_of_mechanism
 from ..pairs.replacement import ReplacedGaussian
 from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
@@ -28,8 +28,8 @@ size. A larger tolerance would not save time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Smallest and largest noise multiplier that are served. Both are far beyond any use. Their squares, and the inverses
-of these squares, are normal doubles."""
+"""Smallest and largest noise multiplier that are served. Both are far beyond any use. The squares of both, and the
+inverses of these squares, are normal doubles."""
 
 
 class Contour:
@@ -73,7 +73,7 @@ def bound_contour_epsilon_with_gaussian(
 
     The Gaussian has mu^2 = ``mu_squared``. The bound also holds for the parts alone, because releasing more reveals no
     less. The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section
-    12). The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
+    12). The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
@@ -92,7 +92,7 @@ Gaussians, with a relative error of at most 4u (contour.md section 5.3). The thi
 replacing a record."""
 
 
-@cache_by_composition
+@cache_fact_of_parts
 def _collect_contour_losses(parts: Parts) -> _Losses | str:
     """Returns the losses of a composition as the core takes them, or the reason why the engine cannot serve it."""
     sampled: list[tuple[float, float, float]] = []
@@ -111,8 +111,8 @@ def _collect_contour_losses(parts: Parts) -> _Losses | str:
             return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
         if not LEAST <= sigma <= MOST:
             return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
-    replaced = has_mechanism_of_type(parts, ReplacedGaussian)
-    if replaced and has_mechanism_of_type(parts, PoissonSampled):
+    replaced = has_kind_of_mechanism(parts, ReplacedGaussian)
+    if replaced and has_kind_of_mechanism(parts, PoissonSampled):
         return "its pairs are all of one relation"
     if len(parts) > FEW_PARTS:
         sampled.sort()

@@ -55,8 +55,8 @@ class Fallback:
     def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
         """Returns compositions that ``parts`` dominate: all Gaussians together, and each other mechanism by itself.
 
-        A mechanism is taken with its whole count if an engine serves that, or else once. A mixture of Gaussians is
-        replaced by each sampled Gaussian that it dominates, composed with the plain Gaussians.
+        A mechanism is taken with its whole count if an engine serves this count, or else with count 1. A mixture of
+        Gaussians is replaced by each sampled Gaussian that the mixture dominates, composed with the plain Gaussians.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
@@ -71,4 +71,4 @@ class Fallback:
 
 
 _MOST_PARTS = 16
-"""Largest number of parts other than Gaussians that are asked about. Each of them takes the time of a closed form."""
+"""Largest number of parts other than Gaussians that are asked about. Each part takes the time of a closed form."""

@@ -22,7 +22,7 @@ Number = Union["Range", float]
 
 
 def widen_down(x: float, relative: float = 0.0) -> float:
-    """Returns a float below every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding.
+    """Returns a float below every real whose distance from ``x`` is at most ``relative * abs(x)`` plus one rounding.
 
     If ``relative`` is positive, 4 times the smallest double is subtracted as well, in case of underflow.
     """
@@ -32,7 +32,7 @@ def widen_down(x: float, relative: float = 0.0) -> float:
 
 
 def widen_up(x: float, relative: float = 0.0) -> float:
-    """Returns a float above every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding."""
+    """Returns a float above every real whose distance from ``x`` is at most ``relative * abs(x)`` plus one rounding."""
     return -widen_down(-x, relative)
 
 
@@ -53,7 +53,7 @@ class Range:
 
     def __add__(self, other: Number) -> Range:
         other = as_range(other)
-        return Range(_sum_rounded_down(self.lo, other.lo), -_sum_rounded_down(-self.hi, -other.hi))
+        return Range(_add_ends_of_ranges_down(self.lo, other.lo), -_add_ends_of_ranges_down(-self.hi, -other.hi))
 
     __radd__ = __add__
 
@@ -65,7 +65,7 @@ class Range:
 
     def __mul__(self, other: Number) -> Range:
         other = as_range(other)
-        corners = [_multiply_without_underflow(x, y) for x in (self.lo, self.hi) for y in (other.lo, other.hi)]
+        corners = [_multiply_ends_of_ranges(x, y) for x in (self.lo, self.hi) for y in (other.lo, other.hi)]
         return _widen_by_one_rounding(min(corners), max(corners))
 
     __rmul__ = __mul__
@@ -93,18 +93,18 @@ def as_range(x: Number) -> Range:
 def _widen_by_one_rounding(lo: float, hi: float) -> Range:
     """Returns the range from ``lo`` to ``hi``, widened by one rounding on each side.
 
-    An end that is 0 stays 0: it is exact, because products and quotients here do not underflow to 0.
+    An end that is 0 stays 0. Such an end is exact, because products and quotients here do not underflow to 0.
     """
     return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 
 
-def _multiply_without_underflow(x: float, y: float) -> float:
+def _multiply_ends_of_ranges(x: float, y: float) -> float:
     if not (x and y):
         return 0.0
     return x * y or math.copysign(TINY, x) * math.copysign(1.0, y)
 
 
-def _sum_rounded_down(x: float, y: float) -> float:
+def _add_ends_of_ranges_down(x: float, y: float) -> float:
     total = x + y
     if math.isnan(total):
         return -INF
@@ -127,34 +127,34 @@ def _build_range_function(function: Callable[[float], float], least: float = -IN
     return apply_to_range
 
 
-def _compute_exp(x: float) -> float:
+def _compute_exp_of_range(x: float) -> float:
     try:
         return math.exp(x)
     except OverflowError:
         return INF
 
 
-def _compute_expm1(x: float) -> float:
+def _compute_expm1_of_range(x: float) -> float:
     try:
         return math.expm1(x)
     except OverflowError:
         return INF
 
 
-def _compute_log(x: float) -> float:
+def _compute_log_of_range(x: float) -> float:
     return math.log(x) if x > 0 else -INF
 
 
-def _compute_log1p(x: float) -> float:
+def _compute_log1p_of_range(x: float) -> float:
     return math.log1p(x) if x > -1 else -INF
 
 
-def _compute_sqrt(x: float) -> float:
+def _compute_sqrt_of_range(x: float) -> float:
     return math.sqrt(x) if x > 0 else 0.0
 
 
-exp = _build_range_function(_compute_exp, 0.0)
-expm1 = _build_range_function(_compute_expm1, -1.0)
-log = _build_range_function(_compute_log)
-log1p = _build_range_function(_compute_log1p)
-sqrt = _build_range_function(_compute_sqrt, 0.0)
+exp = _build_range_function(_compute_exp_of_range, 0.0)
+expm1 = _build_range_function(_compute_expm1_of_range, -1.0)
+log = _build_range_function(_compute_log_of_range)
+log1p = _build_range_function(_compute_log1p_of_range)
+sqrt = _build_range_function(_compute_sqrt_of_range, 0.0)

@@ -17,7 +17,8 @@ _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=N
 def try_to_spend_work(units: int) -> bool:
     """Charges ``units`` of work, about a nanosecond each, for the next piece of work, and returns True.
 
-    Once the budget is spent, it returns False and charges nothing. The caller then leaves this piece of work out.
+    Once the budget is spent, this function returns False and charges nothing. The caller then leaves this piece of work
+    out.
     """
     return work_charge(0) and work_charge(units)
 

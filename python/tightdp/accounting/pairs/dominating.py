@@ -1,6 +1,6 @@
 """Pairs that dominate a mechanism whose own pair is unknown or slow to compute (docs/theory/discrete.md).
 
-Bounds of such a pair are further upper ends for the mechanism.
+An upper bound for such a pair is an upper bound for the mechanism too.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Parts, sort_composition_parts
-from ...selections_and_groups import Derived, Group
+from ...selections_and_groups import Group, SelectionOrGroup
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
-from .kinds import has_mechanism_of_type
+from .kinds import has_kind_of_mechanism
 from .largest import bound_largest_loss
 from .neighbors import translate_to_replacement
 from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24, where 1e-24 is the failure probability of each step. A million steps with it still change no visible
-digit."""
+"""About -ln 1e-24, where 1e-24 is the failure probability of each step. Even in a million steps such failures change no
+visible digit of a bound."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
 """Largest sigma of a single discrete Gaussian whose atoms the engines compute. For a larger sigma, a pair that
@@ -28,21 +28,21 @@ dominates the discrete Gaussian is used instead."""
 
 
 def list_dominating_compositions(
-    parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
+    parts: Parts, of_derived: Callable[[SelectionOrGroup], m.Mechanism] | None = None
 ) -> tuple[Parts, ...]:
     """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
     ``parts`` must already be translated to the neighbouring relation. ``of_derived`` returns a mechanism that dominates
-    a repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class
-    of all mechanisms with no larger loss (derived.md section 3).
+    a repeated run or a group. Without ``of_derived``, a repeated run or group with a finite largest loss is dominated
+    by the class of all mechanisms with no larger loss (derived.md section 3).
     """
-    if not has_mechanism_of_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
+    if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, SelectionOrGroup):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:
         others = _find_dominating_parts(mechanism)
-        if others is None and isinstance(mechanism, Derived):
+        if others is None and isinstance(mechanism, SelectionOrGroup):
             others = (of_derived(mechanism),) if of_derived else _find_class_dominating_derived(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
@@ -50,8 +50,8 @@ def list_dominating_compositions(
     return (sort_composition_parts(tuple(found.items())),) if gained else ()
 
 
-def _find_class_dominating_derived(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
-    """Returns the class of all mechanisms with no larger loss than ``mechanism``; None if its losses are unbounded."""
+def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
+    """Returns the class of all mechanisms with no larger loss than ``mechanism``, or None if this loss is unbounded."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
@@ -84,19 +84,21 @@ def _find_parts_dominating_discrete_gaussian(
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).
 
-    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. If it
-    is rounded to integers at random, with standard deviation tau, the result is the discrete Gaussian, except with the
-    probability of the failure. Returns None if sigma is too small or above 1e150.
+    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. If a
+    number from this Gaussian is rounded to an integer at random, with standard deviation tau, the result has the
+    discrete Gaussian distribution, except with the probability of the failure. Returns None if sigma is too small or
+    above 1e150.
     """
     if sigma > 1e150:
         return None
     exponent = _LOG_FAILURE + math.log(2 * dimensions)
-    variance = exponent / _TWO_PI_SQUARED.lo  # tau^2: e^{-2 pi^2 tau^2} is about 1e-24 / (2 d)
+    variance = exponent / _TWO_PI_SQUARED.lo  # tau^2: e^{-2 pi^2 tau^2} is about 1e-24 / (2 dimensions)
     rest = Range(sigma) * sigma - variance
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The term of tau (eta in discrete.md) is counted twice, the second time in place of the smaller term of sigma.
+    # The failure probability of discrete.md is a sum of a term of tau, called eta there, and a smaller term of sigma.
+    # Here the term of tau is counted twice, in place of both terms.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

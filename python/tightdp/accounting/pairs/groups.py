@@ -22,21 +22,24 @@ _UNITS = 250
 """Measured work units for one product of probabilities."""
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Pairs of a shift that one record causes, in units of the sensitivity, and its probability. One of the shifts is 0."""
+"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit that ``sigma`` has."""
 
 
 def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """Returns a mechanism that the group of ``size`` records dominates.
 
-    If no better one is known, it is ``mechanism`` itself, for a single record.
+    If no better mechanism is known, the result is ``mechanism`` itself, which a group dominates because it holds a
+    record.
     """
     return build_group_mixture(mechanism, size, up=False) or scale_sensitivity_to_group(mechanism, size) or mechanism
 
 
 def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
-    """Returns a mixture of Gaussians that dominates a group's pair if ``up``, or else one that the pair dominates.
+    """Returns a mixture of Gaussians that dominates a group's pair if ``up``, or else a mixture that the pair
+    dominates.
 
-    These two mixtures differ by roundings alone. Returns None if the group has no such mixture, or too large a one.
+    These two mixtures differ by roundings alone. Returns None if the group has no such mixture, or if the mixture has
+    too many components.
     """
     match mechanism:
         case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
@@ -56,7 +59,7 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
 
 
 def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
-    """Returns the mixture of the sum of ``size`` records.
+    """Returns the mixture of Gaussians for the sum of the shifts of ``size`` records.
 
     Returns None if the mixture has too many components, or takes more work than the budget of a question allows.
     """
@@ -68,9 +71,11 @@ def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> 
 
 @lru_cache(maxsize=64)
 def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
-    """Returns the mixture of the sum of ``size`` records; None if it has too many components.
+    """Returns the mixture of Gaussians for the sum of the shifts of ``size`` records; None if it has too many
+    components.
 
-    If ``up``, the upper tails are at least the tails of the exact mixture, and otherwise at most these tails.
+    If ``up``, each upper tail of the returned probabilities is at least the exact tail. Otherwise it is at most the
+    exact tail.
     """
     sums = _sum_shifts_of_group(one, size)
     if sums is None:
@@ -91,7 +96,7 @@ def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -
 
 
 def _sum_shifts_of_group(one: _Shifts, size: int) -> dict[Fraction, float] | None:
-    """Returns the distribution of the sum of ``size`` records, with probabilities that are rounded to nearest.
+    """Returns the distribution of the sum of the shifts of ``size`` records, with probabilities rounded to nearest.
 
     Returns None if the sum has too many values, or values that are too large.
     """

@@ -22,7 +22,7 @@ _ULP = 2.0**-53
 
 
 class Point(NamedTuple):
-    """A point of a curve at ``x``, whose logarithm is ``epsilon`` up to a rounding."""
+    """A point of a curve: delta is ``value`` at ``x``, and ``epsilon`` is the logarithm of ``x`` up to a rounding."""
 
     epsilon: float
     x: Fraction
@@ -32,7 +32,7 @@ class Point(NamedTuple):
 def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     """Returns the corners of the lower convex hull of points with ascending x.
 
-    Points above an earlier corner are first lowered to its height, so the hull never rises.
+    A point above an earlier corner is first lowered to the height of this corner, so the hull never rises.
     """
     hull: list[Point] = []
     for point in points:
@@ -50,7 +50,7 @@ def compute_slope_of_hull(one: Point, other: Point) -> Fraction:
 
 
 def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
-    """Returns a loss whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
+    """Returns a ``PrivacyLoss`` whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
     A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the loss in both orders of the pair.
     """
@@ -78,8 +78,8 @@ def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float,
     return PrivacyLoss(
         tuple(losses),
         tuple(float(p) for _, p, _ in atoms),
-        min(_round_mass_up(infinity), 1.0),
-        min(_round_mass_up(hidden), 1.0),
+        min(_round_hull_mass_up(infinity), 1.0),
+        min(_round_hull_mass_up(hidden), 1.0),
         "any",
         loss_error=error,
     )
@@ -90,11 +90,11 @@ _FARTHEST = 300.0
 
 
 def _make_hull_point(x: float, value: float) -> Point:
-    """Returns the point (x, value), raised to 1 - x if ``value`` is smaller: no pair has a curve below 1 - x."""
+    """Returns the point (x, value), raised to 1 - x if ``value`` is smaller. No pair has a curve below 1 - x."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 
-def _round_mass_up(exact: Fraction) -> float:
+def _round_hull_mass_up(exact: Fraction) -> float:
     """Returns the smallest double that is at least ``exact``, up to one rounding."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

@@ -8,11 +8,11 @@ from ... import mechanisms as m
 from ...composition import Mechanism, Parts
 from ...selections_and_groups import Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log1p
-from .kinds import cache_by_composition
+from .kinds import cache_fact_of_parts
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
-@cache_by_composition
+@cache_fact_of_parts
 def inclusion_probability(parts: Parts) -> float:
     """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 for unsampled parts.
 

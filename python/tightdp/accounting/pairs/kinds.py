@@ -1,4 +1,5 @@
-"""The set of the types of a composition's mechanisms. The set tells quickly which special cases no part needs."""
+"""The set of the types of a composition's mechanisms. A look at this set is a quick test that no part needs a certain
+special case."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ...composition import Mechanism, Parts
 T = TypeVar("T")
 
 
-class cache_by_composition(Generic[T]):
+class cache_fact_of_parts(Generic[T]):
     """Decorator of a pure function of a composition's parts, which keeps the result of the last call.
 
     A question calls such a function several times with the same tuple: once for each direction and each engine.
@@ -28,11 +29,11 @@ class cache_by_composition(Generic[T]):
         return last[1]
 
 
-@cache_by_composition
-def list_mechanism_types(parts: Parts) -> frozenset[type]:
+@cache_fact_of_parts
+def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
     """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
 
-    A mechanism that samples or allocates another one has it as its attribute ``mechanism``.
+    A mechanism that samples or allocates another mechanism has that one as its attribute ``mechanism``.
     """
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
@@ -42,6 +43,6 @@ def list_mechanism_types(parts: Parts) -> frozenset[type]:
     return frozenset(found)
 
 
-def has_mechanism_of_type(parts: Parts, *some: type[Mechanism]) -> bool:
+def has_kind_of_mechanism(parts: Parts, *some: type[Mechanism]) -> bool:
     """Tells whether a part, or a mechanism that a part samples or allocates, is an instance of one of these types."""
-    return not list_mechanism_types(parts).isdisjoint(some)
+    return not list_kinds_of_mechanisms(parts).isdisjoint(some)

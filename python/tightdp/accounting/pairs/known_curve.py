@@ -1,9 +1,10 @@
 """Bounds of one privacy curve from a few of its points (docs/theory/conversions.md section 16).
 
-Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls from there, with slopes of at least -1. So a
-few points of the curve bound delta everywhere, from both sides, and also its inverse, epsilon as a function of delta.
-An answer that is wider than requested is first narrowed by the inclusion probability and the largest loss, which are
-known without asking an engine. If the answer is still wide, engines are asked for other points of the curve.
+Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls from there, with slopes of at least -1. So a few
+points of the curve bound delta everywhere, from both sides. The same points bound the inverse of the curve, epsilon as
+a function of delta. An answer that is wider than requested is first narrowed by the inclusion probability and the
+largest loss, which are known without asking an engine. If the answer is still wide, engines are asked for other points
+of the curve.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class KnownCurve:
         """Adds bounds of epsilon(delta).
 
         At the upper bound, the curve is at most ``delta``. At a positive lower bound, the curve is at least ``delta``,
-        because it is continuous.
+        because the curve is continuous.
         """
         if upper < INF:
             self.add(upper, 0.0, delta)
@@ -136,8 +137,8 @@ def narrow_by_known_curve(
     """Returns the bounds ``found``, narrowed by the known curve and, if they are still wide, by further points.
 
     ``curve`` is "delta" or "epsilon", and ``found`` bounds this function at ``at``. ``asks`` has one function for
-    "delta" and one for "epsilon" that bound further points. If it is empty, no further points are asked for. ``work``
-    is the number of work units that ``found`` took. Further points may take a multiple of it.
+    "delta" and one for "epsilon" that bound further points. If ``asks`` is empty, no further points are asked for.
+    ``work`` is the number of work units that ``found`` took. Further points may take a multiple of ``work``.
     """
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
@@ -168,8 +169,9 @@ def narrow_by_known_curve(
 Points = list[tuple[str, float]]
 """Points to ask for next, each as "delta" or "epsilon" and the argument of this function."""
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
+"""Names of the steps of the search, in order. Each step asks for at most one further point."""
 _BESIDE = 1e3
-"""Factor by which the deltas that are asked for besides a given delta are larger or smaller than it."""
+"""Factor between a given delta and the larger and smaller deltas that are asked for besides."""
 _PATIENCE = 3
 """Number of steps in a row without any gain after which no more points are asked for."""
 _UNITS = 10**6
@@ -202,5 +204,5 @@ _INSIDE: dict[str, Callable[[float, float], float]] = {
     "near high": lambda low, high: high * (1 - _NEAR),
     "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
 }
-"""Functions that return a point inside of an interval. The point separates the lower end, or the upper end, or the two
-halves from each other."""
+"""Functions that return a point inside of an interval: close to its lower end, close to its upper end, or at the
+geometric mean of both ends."""

@@ -10,7 +10,7 @@ from ... import mechanisms as m
 from ...composition import FEW_PARTS, Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
-from ...selections_and_groups import POISSON, Derived, Group, RepeatAndSelect
+from ...selections_and_groups import POISSON, Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement
@@ -26,7 +26,7 @@ def largest_privacy_loss(run: Composition, neighbors: Neighbors) -> float:
 
 def bound_largest_loss(parts: Parts, direction: Direction) -> float:
     """Returns an upper bound of the largest loss of ``parts`` in one direction; infinite if losses are unbounded."""
-    of = {"remove": _bound_loss_of_mechanism, "add": _bound_loss_when_added}[direction]
+    of = {"remove": _bound_largest_loss_of_mechanism, "add": _bound_largest_loss_when_added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
         total += of(mechanism) if count == 1 else count * of(mechanism)  # multiplying by 1 would widen an exact range
@@ -39,13 +39,17 @@ def attained_largest_loss(parts: Parts) -> float:
         return 0.0
     total = Range(0.0)
     for mechanism, count in parts:
-        total += _bound_loss_of_mechanism(mechanism) if count == 1 else count * _bound_loss_of_mechanism(mechanism)
+        total += (
+            _bound_largest_loss_of_mechanism(mechanism)
+            if count == 1
+            else count * _bound_largest_loss_of_mechanism(mechanism)
+        )
     return total.lo
 
 
 _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
-"""Mechanisms that have an output with the largest loss, and classes that have such a member, for adding or removing a
-record."""
+"""Mechanisms of which some output has the largest loss of adding or removing a record, and classes with such a
+mechanism."""
 
 
 def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
@@ -67,14 +71,15 @@ def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -
 def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
-    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability is
-    rounded up at the sixtieth digit, because it may be equal to ``delta``. Returns infinity if it exceeds ``delta``.
+    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability may
+    be equal to ``delta``, so it is rounded up at the sixtieth digit only. Returns infinity if the probability exceeds
+    ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
             with localcontext(_FLOOR):
-                kept *= _raise_kept_probability_to_power(1 - Decimal(mechanism.nominal_delta), count)
+                kept *= _raise_finite_loss_probability(1 - Decimal(mechanism.nominal_delta), count)
     if _CEILING.subtract(Decimal(1), kept) > Decimal(delta):
         return INF
     sure = ((m.PureDP(one.nominal_epsilon) if isinstance(one, m.ApproximateDP) else one, n) for one, n in parts)
@@ -84,7 +89,7 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
 _FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, rounding=ROUND_CEILING)
 
 
-def _raise_kept_probability_to_power(base: Decimal, count: int) -> Decimal:
+def _raise_finite_loss_probability(base: Decimal, count: int) -> Decimal:
     """Returns base^count, with every product rounded as the current decimal context says."""
     found = Decimal(1)
     while count:
@@ -95,7 +100,7 @@ def _raise_kept_probability_to_power(base: Decimal, count: int) -> Decimal:
     return found
 
 
-def bound_loss_of_adding(parts: Parts) -> float:
+def bound_largest_loss_of_adding(parts: Parts) -> float:
     """Returns an upper bound of the largest loss of adding a record to Poisson samples; infinite for other parts.
 
     The density of the output with the record is at least 1 - q times the density without it, where q is the sampling
@@ -112,8 +117,9 @@ def bound_loss_of_adding(parts: Parts) -> float:
     return total * (1 + 1e-12)  # a margin larger than the roundings
 
 
-def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
-    """Returns a range of the largest loss of adding or removing a record. It is exactly 0 if nothing is revealed."""
+def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
+    """Returns a range of the largest loss of adding or removing a record. The range is exactly 0 if nothing is
+    revealed."""
     match mechanism:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
@@ -133,47 +139,47 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
                 log1p(-Range(p)) + log(Range(buckets)) - log(Range(p)) + Range(0.0, 1e-300)
             )  # log1p(x) <= log x + 1/x
         case m.PoissonSampled(inner, q):
-            return _bound_loss_of_sample(_bound_loss_of_mechanism(inner), Range(q))
-        case Derived():
-            return _bound_loss_of_derived(mechanism, _bound_loss_of_mechanism)
+            return _bound_largest_loss_of_sample(_bound_largest_loss_of_mechanism(inner), Range(q))
+        case SelectionOrGroup():
+            return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
-            return _bound_loss_when_replaced(inner)
+            return _bound_largest_loss_when_replaced(inner)
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
     return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
 
 
-def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
+def _bound_largest_loss_when_added(mechanism: m.Mechanism) -> Range:
     """Returns a range of the largest loss of adding a record.
 
-    For a Poisson sample with sampling probability q, it is at most -log(1 - q).
+    For a Poisson sample with sampling probability q, this loss is at most -log(1 - q).
     """
-    loss = _bound_loss_of_mechanism(mechanism)
+    loss = _bound_largest_loss_of_mechanism(mechanism)
     if isinstance(mechanism, m.PoissonSampled):
         return Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
     return loss
 
 
-def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
+def _bound_largest_loss_when_replaced(mechanism: m.Mechanism) -> Range:
     """Returns a range of the largest loss of replacing a record.
 
-    It is at most the sum of the losses of removing a record and of adding another one.
+    This loss is at most the sum of the losses of removing a record and of adding another one.
     """
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
-            return _bound_loss_of_sample(_bound_loss_when_replaced(inner), Range(size) / total)
+            return _bound_largest_loss_of_sample(_bound_largest_loss_when_replaced(inner), Range(size) / total)
         case m.RandomizedResponse() | PrivacyLoss():
-            return _bound_loss_of_mechanism(mechanism)
-        case Derived():
-            return _bound_loss_of_derived(mechanism, _bound_loss_when_replaced)
-    return 2 * _bound_loss_of_mechanism(mechanism)
+            return _bound_largest_loss_of_mechanism(mechanism)
+        case SelectionOrGroup():
+            return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_when_replaced)
+    return 2 * _bound_largest_loss_of_mechanism(mechanism)
 
 
-def _bound_loss_of_derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
+def _bound_largest_loss_of_derived(mechanism: SelectionOrGroup, of: Callable[[m.Mechanism], Range]) -> Range:
     """Returns a range of the largest loss of a group or a selection. ``of`` bounds the loss of each inner mechanism.
 
-    A group of n records is a chain of n neighbours, whose losses add up. A selection adds its gain to the loss of a run
-    (docs/theory/derived.md).
+    A group of n records is a chain of n neighbours, whose losses add up. The loss of a selection is at most the loss of
+    one run plus a gain, which is bounded here (docs/theory/derived.md section 1).
     """
     loss = Range(0.0)
     for one, count in mechanism.parts:
@@ -186,7 +192,7 @@ def _bound_loss_of_derived(mechanism: Derived, of: Callable[[m.Mechanism], Range
     return loss * (Range(float(mechanism.shape)) + 2)
 
 
-def _bound_loss_of_sample(loss: Range, q: Range) -> Range:
+def _bound_largest_loss_of_sample(loss: Range, q: Range) -> Range:
     """Returns a range of log(1 + q (e^loss - 1)), which is at most ``loss``."""
     grown = expm1(loss)
     if math.isinf(loss.hi) or math.isinf(grown.hi):

@@ -1,9 +1,9 @@
 """Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
 that reveal nothing.
 
-The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains it at every epsilon.
-``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
-member of the class. The lower bounds of the composition are computed from members of the class.
+The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains this envelope at
+every epsilon. ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds
+hold for every member of the class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ... import mechanisms as m
 from ..._support._check import MAX_COUNT
 from ...composition import Parts
 from ...options import ADDED, EVERY
-from ...selections_and_groups import Derived, Group, RepeatAndSelect
+from ...selections_and_groups import Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_mechanism_below_group
-from .kinds import has_mechanism_of_type
+from .kinds import has_kind_of_mechanism
 from .neighbors import translate_to_replacement
 from .replacement import Replaced, Zeroed
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryRange(m.Mechanism):
+class BinaryRangeMember(m.Mechanism):
     """The member of ``BoundedRange(eta)`` whose losses are ``share * eta`` and ``share * eta - eta``.
 
     ``share`` is in (0, 1).
@@ -46,10 +46,10 @@ class BinaryRange(m.Mechanism):
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of the class that ``parts`` stand for, as compositions.
 
-    The lower bound of the class is the largest one of the members. If every mechanism attains its pair, ``parts`` is
-    the only member.
+    The largest of the members' lower bounds is the lower bound of the class. If every mechanism attains its pair,
+    ``parts`` is the only member.
     """
-    if not has_mechanism_of_type(parts, *_LOOSE):
+    if not has_kind_of_mechanism(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
@@ -57,14 +57,14 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
             return (parts,)
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
-            return tuple(((m.RandomAllocation(BinaryRange(eta, share), *rest), 1),) for share in _SHARES)
+            return tuple(((m.RandomAllocation(BinaryRangeMember(eta, share), *rest), 1),) for share in _SHARES)
     return _list_members_of_run(parts)
 
 
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of a composition. Member i is composed of member i of each mechanism.
 
-    A mechanism with fewer members than others begins again with its first one.
+    A mechanism with fewer members than another mechanism begins again with its first member.
     """
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
@@ -80,10 +80,10 @@ tenth of the lower bound is lost."""
 
 
 def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
-    """Tells whether the envelope of a single step is the supremum of its class.
+    """Tells whether the envelope of a single step is the supremum of the curves of its class.
 
-    This is also true of a sampled step, because each point of its curve depends on one point of the unsampled curve. It
-    is not true of an allocation, which composes the step.
+    The answer is yes for a sampled step too, because each point of its curve depends on one point of the unsampled
+    curve. The answer is no for an allocation, which composes the step.
     """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True
@@ -91,14 +91,16 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
         return False
     if isinstance(mechanism, Replaced):
         return isinstance(mechanism.mechanism, m.FixedSizeSampled)
-    return not isinstance(mechanism, (Derived, m.RandomAllocation, m.TruncatedPoissonSampled, Zeroed))
+    return not isinstance(mechanism, (SelectionOrGroup, m.RandomAllocation, m.TruncatedPoissonSampled, Zeroed))
 
 
-_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
+_LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, SelectionOrGroup
+"""Types of mechanisms that stand for a class whose members differ in their curves."""
 
 
 def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
-    """Tells whether ``mechanism`` is of one of these types, or samples, allocates or translates a mechanism that is."""
+    """Tells whether ``mechanism``, or a mechanism that it samples, allocates or translates, is of one of these
+    types."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism
@@ -119,7 +121,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             s = math.floor(min(sensitivity, MAX_COUNT))
             ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
             return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)
-        case m.BoundedRange(eta):  # losses -eta/2 and eta/2
+        case m.BoundedRange(eta):  # the member has the losses -eta/2 and eta/2
             half = eta / 2
             return (((m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0)), 1),),)
         case RepeatAndSelect(shape="poisson"):  # the number of runs may be 0
@@ -129,7 +131,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             return tuple(
                 tuple((find_mechanism_below_group(one, size), count) for one, count in member) for member in found
             )
-        case RepeatAndSelect():  # one run
+        case RepeatAndSelect():  # the member makes one run
             return _list_members_of_run(mechanism.parts)
         case Replaced(inner):
             return tuple(
@@ -146,7 +148,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
         ) if is_or_wraps_mechanism(inner, *_LOOSE):
-            # Only the first part of a member is sampled. Leaving out its other parts reveals no more.
+            # Only the first part of a member is sampled. Leaving out the other parts of the member reveals no more.
             firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)
@@ -155,8 +157,8 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
 
-    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger shifts by this shift
-    (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
+    Each shift of the mixture gives such a sample, in which smaller shifts are replaced by 0, and larger shifts by this
+    shift (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
     losses are returned.
     """
     match mechanism:
@@ -178,7 +180,8 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
 
 
 def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
-    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 all others."""
+    """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 replaces all
+    other shifts."""
     multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
     reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
     at_least = share if index == 0 else (reached * _SCALED * share).lo
@@ -194,7 +197,8 @@ _LARGEST_NOISE = 1e300
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
-    """Returns a Gaussian with ``rho``, if its noise multiplier is finite, and ``xi``-DP if xi > 0."""
+    """Returns the Gaussian with this ``rho``, if its noise multiplier is finite, and the class of ``xi``-DP mechanisms
+    if ``xi`` > 0."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
@@ -202,8 +206,8 @@ def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
 
 def select_revealing_parts(parts: Parts) -> Parts:
     """Returns the parts that reveal something."""
-    if not has_mechanism_of_type(
-        parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived
+    if not has_kind_of_mechanism(
+        parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, SelectionOrGroup
     ):
         return parts
     return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
@@ -224,7 +228,7 @@ def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
             return p == 1
         case Replaced(inner) | Zeroed(inner):
             return has_no_privacy_loss(inner)
-        case Derived():
+        case SelectionOrGroup():
             return all(has_no_privacy_loss(one) for one, _ in mechanism.parts)
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
             return has_no_privacy_loss(inner)

@@ -16,17 +16,17 @@ from ..._support import _check
 from ...composition import Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
-from ...selections_and_groups import Derived
-from .kinds import cache_by_composition, has_mechanism_of_type
+from ...selections_and_groups import SelectionOrGroup
+from .kinds import cache_fact_of_parts, has_kind_of_mechanism
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
-def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
+def explain_unproved_neighbors(parts: Parts, neighbors: Neighbors) -> str | None:
     """Returns a sentence that says which mechanism has no proved pair under the relation, and why.
 
     Returns None if all mechanisms have a proved pair.
     """
-    for mechanism in _list_restricted_mechanisms(parts):
+    for mechanism in _list_mechanisms_with_unproved_pair(parts):
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
             accepted = " or ".join(answered) or "none at all"
@@ -34,8 +34,8 @@ def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
     return None
 
 
-@cache_by_composition
-def _list_restricted_mechanisms(parts: Parts) -> tuple[m.Mechanism, ...]:
+@cache_fact_of_parts
+def _list_mechanisms_with_unproved_pair(parts: Parts) -> tuple[m.Mechanism, ...]:
     """Returns the mechanisms that have no proved pair under some relation."""
     return tuple(mechanism for mechanism, _ in parts if mechanism.relations != EVERY)
 
@@ -47,9 +47,9 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
     """
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_divide_noise_by_two(sigma))
+            return m.Gaussian(_divide_noise_for_replacement(sigma))
         case m.Laplace(scale):
-            return m.Laplace(_divide_noise_by_two(scale))
+            return m.Laplace(_divide_noise_for_replacement(scale))
         case m.PureDP():
             return ReplacedClass(_require_finite_replacement(mechanism.nominal_epsilon), 0.0)
         case m.ApproximateDP():
@@ -59,11 +59,11 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
                 _require_finite_replacement(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q
             )
         case m.PoissonSampled(m.Gaussian(sigma), q):
-            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_noise_by_two(sigma))
+            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_noise_for_replacement(sigma))
         case m.BoundedRange(eta):
-            return m.BoundedRange(_multiply_parameter_by_two(eta))
+            return m.BoundedRange(_multiply_parameter_for_replacement(eta))
         case m.ZCDP(rho, xi):
-            _multiply_parameter_by_two(_multiply_parameter_by_two(max(rho, xi)))
+            _multiply_parameter_for_replacement(_multiply_parameter_for_replacement(max(rho, xi)))
             return Replaced(mechanism)
         case m.DiscreteGaussianVector() | m.MixtureOfGaussians() | m.TruncatedPoissonSampled():
             return Replaced(mechanism)
@@ -80,8 +80,8 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
             return Replaced(mechanism)
         case PrivacyLoss():  # under "replace", both (P, Q) and (Q, P) are pairs of neighbours
             return mechanism if mechanism.mirrored else Replaced(mechanism)
-        case Derived():
-            return replace_inner_run(mechanism, translate_parts_to_replacement(mechanism.parts))
+        case SelectionOrGroup():
+            return translate_derived_to_parts(mechanism, translate_parts_to_replacement(mechanism.parts))
     raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
 
 
@@ -91,18 +91,18 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
     A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
     records (docs/theory/mixtures.md section 4).
     """
-    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_tree_aggregations(parts))
+    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_tree_aggregations(parts))
 
 
 def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
     """Returns the mechanism whose pairs are those of ``mechanism`` under "replace_special"."""
-    if isinstance(mechanism, Derived):
-        return replace_inner_run(mechanism, translate_parts_to_zeroing(mechanism.parts))
+    if isinstance(mechanism, SelectionOrGroup):
+        return translate_derived_to_parts(mechanism, translate_parts_to_zeroing(mechanism.parts))
     kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
     return Zeroed(mechanism) if isinstance(mechanism, kinds) else mechanism
 
 
-def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
+def translate_derived_to_parts(mechanism: SelectionOrGroup, parts: Parts) -> SelectionOrGroup:
     """Returns the same group or selection, with ``parts`` as its inner run."""
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
@@ -120,8 +120,8 @@ def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanis
     """Returns the same mechanism on data sets with ``gone`` fewer records."""
     if mechanism.any_size:
         return mechanism
-    if isinstance(mechanism, Derived):
-        return replace_inner_run(
+    if isinstance(mechanism, SelectionOrGroup):
+        return translate_derived_to_parts(
             mechanism, translate_parts_to_fewer_records(mechanism.parts, gone * getattr(mechanism, "size", 1))
         )
     return replace(mechanism, dataset_size=mechanism.dataset_size - gone)  # type: ignore[attr-defined, type-var]
@@ -129,15 +129,17 @@ def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanis
 
 def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts translated to "replace"."""
-    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _expand_tree_aggregations(parts))
+    return tuple(
+        (translate_to_replacement(mechanism), count) for mechanism, count in _translate_tree_aggregations(parts)
+    )
 
 
-def _expand_tree_aggregations(parts: Parts) -> Parts:
+def _translate_tree_aggregations(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
     These Gaussians have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
     """
-    if not has_mechanism_of_type(parts, m.TreeAggregation):
+    if not has_kind_of_mechanism(parts, m.TreeAggregation):
         return parts
     return Composition(
         (mechanism.gaussians[0], count * mechanism.gaussians[1])
@@ -147,20 +149,20 @@ def _expand_tree_aggregations(parts: Parts) -> Parts:
     ).parts
 
 
-def _divide_noise_by_two(sigma: float) -> float:
-    """Returns sigma / 2, at least the smallest positive double. It is exact unless it underflows.
+def _divide_noise_for_replacement(sigma: float) -> float:
+    """Returns sigma / 2, at least the smallest positive double. The quotient is exact unless it underflows.
 
-    If it underflows, every answer is infinite.
+    With so little noise every epsilon is infinite.
     """
     return max(sigma / 2, math.ulp(0.0))
 
 
-def _multiply_parameter_by_two(x: float) -> float:
-    """Returns twice ``x``. Raises ValueError if it is infinite."""
-    return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
+def _multiply_parameter_for_replacement(x: float) -> float:
+    """Returns twice ``x``. Raises ValueError if the product is infinite."""
+    return _check.check_real_argument("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
 def _require_finite_replacement(x: float) -> float:
     """Returns ``x`` itself. Raises ValueError if twice ``x`` is infinite."""
-    _multiply_parameter_by_two(x)
+    _multiply_parameter_for_replacement(x)
     return x

@@ -16,14 +16,14 @@ from ..numerics.outward import widen_up
 from .hull import Point, build_lower_hull_of_curve, compute_slope_of_hull
 
 MOST_NODES = 2000
-"""Largest number of nodes of the dominating curve. Each exact slope between two of them takes some ten microseconds."""
+"""Largest number of nodes of the dominating curve. Each exact slope between two nodes takes some ten microseconds."""
 _FARTHEST = 300.0
 _FAINTEST = 1e-150
 """Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
 mass and e^loss are normal doubles."""
 _APART = 1e-5
-"""Smallest distance in epsilon of two points that are kept, divided by delta. Slopes between such points have errors of
-at most 1e-10, a tenth of the error that a sum of masses may have."""
+"""Smallest distance in epsilon, divided by delta, between two points that are kept. Slopes between such points have
+errors of at most 1e-10, a tenth of the error that a sum of masses may have."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
@@ -37,8 +37,8 @@ def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
-        _CurveAtNodes(losses, given.masses, given.infinity, nodes),
-        _CurveAtNodes(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
+        _CurveOfOrder(losses, given.masses, given.infinity, nodes),
+        _CurveOfOrder(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)
@@ -52,10 +52,10 @@ def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     if len(at) > MOST_NODES:
         kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
         at, values = at[kept], values[kept]
-    return _mirror_hull_of_pair(*_keep_separated_curve_points(at, np.minimum(values, 1.0)), given.slack)
+    return _build_pair_of_both_orders(*_keep_points_of_both_orders(at, np.minimum(values, 1.0)), given.slack)
 
 
-def _keep_separated_curve_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
+def _keep_points_of_both_orders(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     """Returns the first point, the last one, and points between them that are far enough apart for accurate slopes."""
     kept = [0]
     for j in range(1, len(at)):
@@ -66,7 +66,7 @@ def _keep_separated_curve_points(at: _Array, values: _Array) -> tuple[_Array, _A
     return at[kept], values[kept]
 
 
-class _CurveAtNodes:
+class _CurveOfOrder:
     """The values of delta at nodes, which are 0 and the absolute values of all losses up to ``_FARTHEST``, ascending.
 
     Each value is the value at the next node plus a positive term, so the sums are accurate.
@@ -88,10 +88,10 @@ class _CurveAtNodes:
         return found
 
 
-def _mirror_hull_of_pair(at: _Array, values: _Array, slack: float) -> CompletePair:
+def _build_pair_of_both_orders(at: _Array, values: _Array, slack: float) -> CompletePair:
     """Returns the symmetric pair whose curve at epsilon >= 0 is the lower hull of the points.
 
-    Its negative losses are the mirror images of its positive ones, and loss 0 has the rest of the mass.
+    The negative losses of the pair are the mirror images of its positive losses, and loss 0 has the rest of the mass.
     """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = build_lower_hull_of_curve(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)

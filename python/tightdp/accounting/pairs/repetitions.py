@@ -34,7 +34,7 @@ class Repetitions:
     poisson: bool
     eta: float
     odds: Range
-    """log(1/gamma) of a truncated negative binomial number."""
+    """The number log(1/gamma), for the truncated negative binomial distribution."""
 
     def bound_gain(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
@@ -45,18 +45,25 @@ class Repetitions:
             return (self.mean * delta(0.0)).hi
         if self.odds.hi == 0:
             return 0.0
-        height = _log_expm1(self.odds.hi)
+        height = _log_expm1_of_odds(self.odds.hi)
 
-        def compare_gain_to_curve(epsilon: float) -> float:
+        def compare_repetition_gain(epsilon: float) -> float:
             found = delta(epsilon)
-            return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
+            return (
+                (math.log(found) if found > 0 else -INF)
+                + height
+                - _log_expm1_of_odds(epsilon)
+                + _MARGIN * (1 + abs(height))
+            )
 
         # exp(gain / (eta + 1)) is at most 1/gamma for every curve, so the search ends at log(1/gamma).
-        found = find_monotone_boundary(compare_gain_to_curve, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
+        found = find_monotone_boundary(
+            compare_repetition_gain, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9
+        )
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
-    def selection_probability(self, share: float) -> Range:
-        """Returns the probability that the selected output is in the set of the best outputs.
+    def repeated_probability(self, share: float) -> Range:
+        """Returns the probability that the selected output is in a set of the best outputs.
 
         The output of one run is in this set with probability ``share``.
         """
@@ -64,8 +71,8 @@ class Repetitions:
             return -expm1(-(self.mean * share))
         return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
 
-    def selection_slope(self, share: float) -> Range:
-        """Returns the derivative of ``selection_probability``. It decreases with ``share``."""
+    def differentiate_repeated_probability(self, share: float) -> Range:
+        """Returns the derivative of ``repeated_probability``, which decreases with ``share``."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
@@ -76,7 +83,7 @@ class Repetitions:
 
     @property
     def is_computable(self) -> bool:
-        """True if all terms of ``selection_probability`` are finite doubles without large errors."""
+        """True if all terms of ``repeated_probability`` are finite doubles without large errors."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 
 
@@ -91,7 +98,7 @@ def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
 
 
 def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
-    """Returns l = log(1/gamma), at which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. The mean grows with l."""
+    """Returns l = log(1/gamma), for which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. This expression grows with l."""
     if mean == 1:
         return Range(0.0)
     if eta == 1:
@@ -127,6 +134,6 @@ def _log_mean_of_repetitions(eta: float, l: float) -> Range:
     return log(abs(eta)) + grown - weight
 
 
-def _log_expm1(x: float) -> float:
+def _log_expm1_of_odds(x: float) -> float:
     """Returns log(e^x - 1), which is minus infinity at 0."""
     return x + math.log(-math.expm1(-x)) if x > 0 else -INF

@@ -1,8 +1,8 @@
 """Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
 
-``neighbors.translate_to_replacement`` builds these pairs, and users never do. An engine treats them like pairs of
-adding or removing a record. All other parts of such a composition are translated to "replace" too. The pairs are
-symmetric, and the two data sets have the same number of records.
+``neighbors.py`` builds these pairs, and users never do. An engine treats these pairs like pairs of adding or removing a
+record. All other parts of such a composition are translated to "replace" too. The two data sets have the same number of
+records. The pairs are symmetric, except for ``Zeroed``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Zeroed(m.Mechanism):
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
 
-class SymmetricLosses(NamedTuple):
+class ReplacedLosses(NamedTuple):
     """The part of a symmetric pair with losses >= 0.
 
     ``positive`` has the atoms with positive losses, each as (loss, logarithm of its mass under P). ``zero`` is the
@@ -80,11 +80,11 @@ class SymmetricLosses(NamedTuple):
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
-def bracket_replaced_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
+def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, ReplacedLosses]:
     """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
-    These two are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller and
-    a slightly larger delta are used, because the class grows with delta.
+    The two pairs are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller
+    and a slightly larger delta are used, because the class grows with delta.
     """
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
@@ -97,15 +97,17 @@ def bracket_replaced_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, Symme
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
-"""If the gap is closer to 0 than ``_NEAR`` times delta, the formula is in doubt. Changing delta by the relative amount
-``_FAR`` removes the doubt, because the slope of the gap in delta is at most -1."""
+"""If ``gap`` in ``bracket_replaced_losses`` is closer to 0 than ``_NEAR`` times delta, it is in doubt which formula
+holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta is at
+most -1."""
 _TINY = 1e-300
 
 
-def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
+def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
     """Returns the losses from the layers of replace.md section 1. The comments here use the notation of that section.
 
-    ``narrow`` says that delta (2 + E) <= 1, where E = e^epsilon.
+    Let E = e^epsilon and s = (1 - delta)/(1 + E), and let R be the distribution without either record. "P has E" means
+    that P has the density E over R on a layer. ``narrow`` says that delta (2 + E) <= 1.
     """
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
@@ -124,40 +126,42 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Symm
                 positive.append((log1p(odds / t), log(mass)))
             else:
                 infinity += mass
-        loss = log_sampled_ratio(e, q) - log_sampled_ratio(-e, q) if sampled else 2 * e
+        loss = log_ratio_of_sampled_pair(e, q) - log_ratio_of_sampled_pair(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
-        return SymmetricLosses(positive, zero + _log_smallest_sampled_ratio(e, q), infinity)
-    # P has E up to s, then 1/E up to delta or, if that comes first, to 1 - delta; Q still has nothing.
+        return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
+    # P has density E over R up to s. Then P has 1/E up to delta, or up to 1 - delta if this is smaller. Q has no mass
+    # there.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)
     if sampled:
-        positive += [(log1p(odds * t), log(second)), (_log_largest_sampled_ratio(e, odds), log(first))]
+        positive += [(log1p(odds * t), log(second)), (_log_largest_replaced_ratio(e, odds), log(first))]
     else:
         infinity += first + second
     middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
     if not middle.hi > 0 or not (half or sampled):
-        return SymmetricLosses(positive, None, infinity.limit_to(0.0, 1.0))
-    return SymmetricLosses(
-        positive, log(middle) + (_log_smallest_sampled_ratio(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
+        return ReplacedLosses(positive, None, infinity.limit_to(0.0, 1.0))
+    return ReplacedLosses(
+        positive, log(middle) + (_log_smallest_replaced_ratio(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
     )
 
 
-def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
+def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
-    P differs from R on a mass of delta, and Q on another mass of delta, as far as the two fit into a mass of 1.
+    R is the distribution without either of the two records. P differs from R on a mass of delta, and Q differs from R
+    on another mass of delta, as far as the two masses fit into a mass of 1.
     """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d
     zero = log(rest) if twice else log(-rest * (1 - q)) if rest.lo < 0 and q.lo < 1 else None
     if q.lo == 1:
-        return SymmetricLosses([], zero, 2 * d if twice else Range(1.0))
-    return SymmetricLosses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
+        return ReplacedLosses([], zero, 2 * d if twice else Range(1.0))
+    return ReplacedLosses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
 
 
-def log_sampled_ratio(y: Range, q: Number) -> Range:
+def log_ratio_of_sampled_pair(y: Range, q: Number) -> Range:
     """Returns ln(1 - q + q e^y)."""
     q = as_range(q)
     if y.lo > _LARGE:
@@ -165,12 +169,12 @@ def log_sampled_ratio(y: Range, q: Number) -> Range:
     return log1p(q * expm1(y))
 
 
-def _log_smallest_sampled_ratio(e: Range, q: Range) -> Range:
+def _log_smallest_replaced_ratio(e: Range, q: Range) -> Range:
     """Returns ln(1 - q + q e^{-e})."""
-    return log_sampled_ratio(-e, q) if q.lo < 1 else -e
+    return log_ratio_of_sampled_pair(-e, q) if q.lo < 1 else -e
 
 
-def _log_largest_sampled_ratio(e: Range, odds: Range) -> Range:
+def _log_largest_replaced_ratio(e: Range, odds: Range) -> Range:
     """Returns ln(1 + odds e^e)."""
     return e + log(odds + exp(-e)) if e.lo > _LARGE else log1p(odds * exp(e))
 

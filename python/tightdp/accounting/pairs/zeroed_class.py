@@ -17,7 +17,7 @@ class PairOfAtoms(NamedTuple):
 
 
 def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
-    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that its members attain.
+    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that members attain.
 
     The record is in the sample with probability ``q``, which is above 0 and below 1. Returns None if delta is so large
     that other formulas hold, or if e^-epsilon underflows.
@@ -29,8 +29,9 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
         return None
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
-    # Layers as (mass under R, density of the pair's first distribution over R, density of its second one over R). In
-    # ``opposite`` the other records contribute the opposite of the record, and in ``same`` they contribute the same.
+    # Each layer is (mass under R, density over R of the pair's first distribution, density over R of its second
+    # distribution). In ``opposite`` the other records contribute the opposite of the record, and in ``same`` the other
+    # records contribute the same as the record.
     opposite = [
         (d, q / t, q),
         (s - d, bright, faint),
@@ -50,20 +51,20 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
         upper.append((e, log(q * d / t)))
         missing.append((-log(out), log(d)))
     return (
-        PairOfAtoms(_sort_atoms(upper), q * d, q * d),
+        PairOfAtoms(_sort_atoms_of_zeroed_class(upper), q * d, q * d),
         (
-            PairOfAtoms(_list_layers(opposite), q * d, none),
-            PairOfAtoms(_sort_atoms(_list_layers(same) + missing), none, q * d),
+            PairOfAtoms(_list_atoms_of_zeroed_class(opposite), q * d, none),
+            PairOfAtoms(_sort_atoms_of_zeroed_class(_list_atoms_of_zeroed_class(same) + missing), none, q * d),
         ),
     )
 
 
-def _list_layers(layers: list[tuple[Range, Range, Range]]) -> list[tuple[Range, Range]]:
+def _list_atoms_of_zeroed_class(layers: list[tuple[Range, Range, Range]]) -> list[tuple[Range, Range]]:
     """Returns the atoms of the layers that have mass."""
-    return _sort_atoms([(log(p) - log(q), log(mass) + log(p)) for mass, p, q in layers if mass.lo > 0])
+    return _sort_atoms_of_zeroed_class([(log(p) - log(q), log(mass) + log(p)) for mass, p, q in layers if mass.lo > 0])
 
 
-def _sort_atoms(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
+def _sort_atoms_of_zeroed_class(atoms: list[tuple[Range, Range]]) -> list[tuple[Range, Range]]:
     """Returns the atoms with ascending losses."""
     return sorted(atoms, key=lambda atom: atom[0].lo)
 

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
-"""Relative tolerance of the search. It ends if the parameter is this close to the boundary, or the epsilon to the
-target."""
+"""Relative tolerance of the search. The search ends if the parameter is this close to the boundary, or if epsilon is
+this close to the target."""
 _WIDE, _NEAR = 0.2, 3e-3
-"""``_WIDE`` is the relative width of the bounds that the search computes while it is far from the boundary. It stops
-using them at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, bounds about this wide come
-from composing one step at a time, which takes a hundredth of the work."""
+"""``_WIDE`` is the relative width of the bounds that the search computes while it is far from the boundary. The search
+stops using wide bounds at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, wide bounds come
+from composing one step at a time, which takes a hundredth of the work of narrow bounds."""
 _PART = 1e-3
 """Relative distance from the target at which the search ends if bounds are slow, divided by such a bound's own relative
 width."""
 _SLOW = "grid", "allocation", "fixed_size"
 """Names of the engines that take longer for a narrow bound than for a wide one."""
 _FLOOR = 1e-300
-"""Lower limit of the argument of a logarithm: smaller epsilons and deltas, including 0, are replaced by it."""
+"""Lower limit of the argument of a logarithm. Smaller epsilons and deltas, including 0, are replaced by this limit."""
 
 
 @accept_question_options
@@ -55,8 +55,8 @@ def calibrate(
     """Returns the parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
 
     If a larger parameter means more privacy, as for noise, x is the smallest parameter in [``low``, ``high``] that
-    meets the target. If it means less privacy, as for steps or a sampling probability, x is the largest one. The
-    function finds out which case holds.
+    meets the target. If a larger parameter means less privacy, as for steps or a sampling probability, x is the largest
+    one. The function finds out which case holds.
 
     The bound is computed at the result itself, so ``factory(x).epsilon(delta).upper <= epsilon`` always holds. The
     relative difference of the two sides is less than 1e-9, or x is within a relative distance of 1e-9 from the
@@ -164,12 +164,13 @@ class _CalibrationSearch:
 
     @property
     def gap_tolerance(self) -> float:
-        """Distance from the target at which the search stops. It grows with the width of a slow bound."""
+        """Distance from the target at which the search stops. This distance grows with the width of a slow bound."""
         widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
 
     def _compare_bound(self, bound: Bound | None) -> float:
-        """Returns the distance of a bound from the target. It is infinite for None, a parameter that is refused."""
+        """Returns the distance of a bound from the target; infinite for None, which stands for a parameter that is
+        refused."""
         return math.inf if bound is None else _compare_epsilon_to_calibration_target(bound.upper, self.target)
 
     def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
@@ -214,8 +215,8 @@ def _find_slope_of_calibration(
 ) -> float | None:
     """Returns a guess of the derivative d gap / d log x, with the right sign, from points around ``start``.
 
-    The points are ``start`` times and divided by a ratio, which is squared until ``gap`` differs from its value at
-    ``start``. Returns None if ``gap`` has the same value at all points.
+    The points are ``start`` multiplied by a ratio and divided by it. The ratio is squared until ``gap`` differs from
+    its value at ``start``. Returns None if ``gap`` has the same value at all points.
     """
     here = gap(start)
     ratio = 2.0
@@ -244,27 +245,28 @@ def _limit_slope_of_calibration(rise: float, ratio: float) -> float:
 
 
 def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
-    """Returns the boundary among integers: doubles the step from ``low`` until it is passed, and then bisects."""
+    """Returns the boundary among integers. Steps from ``low`` are doubled until one passes the boundary, which is then
+    bisected."""
 
-    def is_before_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
+    def is_before_calibration_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
         return (gap(n) <= 0) != falling
 
     unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
-    if not is_before_target(low):
+    if not is_before_calibration_target(low):
         if falling:
             return low
         raise ValueError(unmet)
     inside, step = low, 1
-    while inside + step < high and is_before_target(inside + step):
+    while inside + step < high and is_before_calibration_target(inside + step):
         inside, step = inside + step, 2 * step
     outside = min(inside + step, high)
-    if outside == high and is_before_target(high):
+    if outside == high and is_before_calibration_target(high):
         if falling:
             raise ValueError(unmet)
         return high
     while outside - inside > 1:
         middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if is_before_target(middle) else (inside, middle)
+        inside, outside = (middle, outside) if is_before_calibration_target(middle) else (inside, middle)
     return outside if falling else inside
 
 
@@ -278,9 +280,9 @@ def noise_multiplier(
 ) -> float:
     """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
-    DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. Further keywords are
-    those of ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful
-    of bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
+    DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The further keywords are
+    as for ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful of
+    bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
     result is then 1e-4, the smallest multiplier that is searched.
 
     Parameters
@@ -301,7 +303,7 @@ def noise_multiplier(
     target = _check.positive("epsilon", epsilon)
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
-    steps = _check.count("steps", steps)
+    steps = _check.check_count_argument("steps", steps)
     asked = Question.from_options(Composition(), **options)
     gap = partial(_compare_training_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
@@ -330,8 +332,8 @@ def _compare_training_to_calibration_target(
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
     """Returns an estimate of the noise multiplier sigma, from the central limit.
 
-    It solves steps q^2 (e^{1/sigma^2} - 1) = mu^2, where the Gaussian of this mu is (epsilon, delta)-DP. For q = 1 the
-    estimate is sqrt(steps)/mu.
+    The estimate solves steps q^2 (e^{1/sigma^2} - 1) = mu^2, where the Gaussian of this mu is (epsilon, delta)-DP. For
+    q = 1 the estimate is sqrt(steps)/mu.
     """
     mu = _estimate_gaussian_mu(epsilon, delta)
     if q == 1:

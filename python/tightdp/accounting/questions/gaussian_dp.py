@@ -45,7 +45,7 @@ def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floo
         return Bound(0.0, 0.0, NAME)
     lower, needed, cells = 0.0, 0.0, list[tuple[float, float, float, Bound]]()
 
-    def bound_mu_at_node(at: float) -> Bound:
+    def bound_gaussian_mu_at_node(at: float) -> Bound:
         nonlocal lower, needed
         found = delta(at)
         if found.lower > floor:
@@ -61,7 +61,7 @@ def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floo
     reach = end if end < INF else _FAR
     edges = [reach * k / _FIRST for k in range(_FIRST + 1)]
     for a, b in itertools.pairwise(edges):
-        add_cell_of_gaussian_mu(a, b, bound_mu_at_node(a))
+        add_cell_of_gaussian_mu(a, b, bound_gaussian_mu_at_node(a))
     for _ in range(_CELLS):
         top, a, b, left = cells[0]
         middle = 0.5 * (a + b)
@@ -69,7 +69,7 @@ def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floo
             break
         heapq.heappop(cells)
         add_cell_of_gaussian_mu(a, middle, left)
-        add_cell_of_gaussian_mu(middle, b, bound_mu_at_node(middle))
+        add_cell_of_gaussian_mu(middle, b, bound_gaussian_mu_at_node(middle))
     upper = max(-cells[0][0], lower) if end < INF else INF
     return Bound(lower, upper, NAME, {"cells": upper - lower} if upper < INF else {})
 
@@ -91,15 +91,15 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
     return total, tuple(rest)
 
 
-def combine_mu_with_noise(mu_squared: Range, others: Bound) -> Bound:
-    """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of their mu add up."""
+def combine_gaussian_mu_with_noise(mu_squared: Range, others: Bound) -> Bound:
+    """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of the two mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
-def limit_mu_by_noise(found: Bound, mu_squared: Range) -> Bound:
-    """Returns ``found`` with its upper end limited to the mu of the noise, which is valid up to any delta."""
+def limit_gaussian_mu_by_noise(found: Bound, mu_squared: Range) -> Bound:
+    """Returns ``found`` with its upper end limited to the mu of the noise, because this mu is valid for every delta."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 

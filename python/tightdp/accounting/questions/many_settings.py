@@ -36,11 +36,11 @@ def epsilon_batch(
     The arguments broadcast against each other. Noise multipliers are in (0, inf), sampling probabilities in (0, 1] and
     deltas in (0, 1). Numbers of steps are whole numbers up to 2^53. Neighbours add or remove one record.
 
-    The work is shared by ``threads`` threads, by default one for each core. The result does not depend on their number.
-    With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its limits,
-    which the threads compute. These bounds are certified too. Nearly all bounds have a relative width of 1e-9 or less.
-    Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with that width,
-    which takes some milliseconds for each.
+    The work is shared by ``threads`` threads, by default one for each core. The result does not depend on the number of
+    threads. With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its
+    limits, which the threads compute. The bounds of the GPU are certified too. Nearly all bounds have a relative width
+    of 1e-9 or less. Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with
+    that width, which takes some milliseconds for each.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def epsilon_batch(
     """
     check_arithmetic()
     tiny = float(np.nextafter(0, 1))
-    sigma = _check.reals_in("noise_multiplier", noise_multiplier, tiny)
-    q = _check.reals_in("sampling_probability", sampling_probability, tiny, 1.0)
-    count = _check.counts("steps", steps)
-    target = _check.reals_in("delta", delta, tiny, float(np.nextafter(1, 0)))
+    sigma = _check.check_bounded_array_argument("noise_multiplier", noise_multiplier, tiny)
+    q = _check.check_bounded_array_argument("sampling_probability", sampling_probability, tiny, 1.0)
+    count = _check.check_count_array_argument("steps", steps)
+    target = _check.check_bounded_array_argument("delta", delta, tiny, float(np.nextafter(1, 0)))
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = _check.count("threads", threads)
+    threads = _check.check_count_argument("threads", threads)
     asked = Question.from_options(Composition(), width=width)
     number = device_probe.parse_cuda_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_many_settings(sigma, q, count, target)
@@ -89,7 +89,7 @@ def epsilon_batch(
         return asked.replace_composition(run).epsilon(float(target[i]))
 
     rest = np.flatnonzero(~narrow)
-    for i, bound in zip(rest, _ask_settings_in_threads(ask_single_setting, rest, threads), strict=True):
+    for i, bound in zip(rest, _ask_many_settings_in_threads(ask_single_setting, rest, threads), strict=True):
         lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
     return Curve(lower.reshape(shape), upper.reshape(shape))
 
@@ -104,7 +104,7 @@ def _broadcast_many_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int,
     return columns[0].shape, (np.ascontiguousarray(column).ravel() for column in columns)
 
 
-def _ask_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
+def _ask_many_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
     """Returns ``ask`` of each index in ``places``, in order. An error, or a signal, makes all threads stop soon."""
     from concurrent.futures import ThreadPoolExecutor  # not at the top: this import takes a tenth of the package's
 

@@ -27,7 +27,12 @@ from ..engines.renyi.engine import bound_renyi_divergence
 from ..numerics.outward import widen_down, widen_up
 from ..numerics.work import share_work_of_question, try_to_spend_work
 from ..pairs import neighbors as relations
-from ..pairs.largest import attained_largest_loss, bound_largest_loss, bound_loss_of_adding, is_largest_loss_unbounded
+from ..pairs.largest import (
+    attained_largest_loss,
+    bound_largest_loss,
+    bound_largest_loss_of_adding,
+    is_largest_loss_unbounded,
+)
 from ..pairs.members import list_class_members, select_revealing_parts
 from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
@@ -68,8 +73,8 @@ class Question(NamedTuple):
                 eps_error=_check.positive("eps_error", eps_error),
                 delta_error=_check.open_unit("delta_error", delta_error),
             )
-        _check.choice("neighbors", neighbors, NEIGHBORS)
-        _check.choice("engine", engine, ("auto", *auto.NAMES))
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("engine", engine, ("auto", *auto.NAMES))
         return cls(composition, neighbors, engine, request)
 
     def replace_composition(self, composition: Composition) -> Question:
@@ -77,14 +82,15 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1); the largest loss at delta 0."""
-        at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1). At delta 0 this is the largest
+        loss."""
+        at = _check.check_single_argument("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
             return self._largest_loss()
         return self._ask_worst_direction(
             lambda parts, direction: auto.ask_engines_for_epsilon(self.engine, parts, direction, at, self.request),
-            lambda parts, direction: bound_loss_of_adding(parts) if direction == "add" else math.inf,
+            lambda parts, direction: bound_largest_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
     def _largest_loss(self) -> Bound:
@@ -104,7 +110,9 @@ class Question(NamedTuple):
 
     def delta(self, epsilon: float) -> Bound:
         """Returns bounds on delta(epsilon), for any finite real epsilon."""
-        at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
+        at = _check.check_real_argument(
+            "epsilon", _check.check_single_argument("epsilon", epsilon, "profile answers an array of epsilons")
+        )
         return self._ask_worst_direction(
             lambda parts, direction: auto.ask_engines_for_delta(self.engine, parts, direction, at, self.request)
         )
@@ -115,7 +123,7 @@ class Question(NamedTuple):
         Delta never increases, so a bound at one epsilon may improve the bounds at others. Once the budget of work for
         the whole profile is spent, the remaining epsilons have only the bounds that follow from the others.
         """
-        at = _check.reals_in("epsilons", epsilons)
+        at = _check.check_bounded_array_argument("epsilons", epsilons)
         order = np.argsort(at, axis=None)
         with share_work_of_question():
             bounds = [
@@ -144,9 +152,9 @@ class Question(NamedTuple):
     def bayes_risk(self, prior: ArrayLike) -> Curve:
         """Returns bounds on prior * (1 - delta(log((1 - prior) / prior))) at each prior.
 
-        It is the least probability of an error in guessing whether the record is in the data.
+        This number is the least probability of an error in guessing whether the record is in the data.
         """
-        at = _check.reals_in("prior", prior, 0.0, 1.0)
+        at = _check.check_bounded_array_argument("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
         with share_work_of_question():
@@ -164,7 +172,7 @@ class Question(NamedTuple):
 
         Divergences grow with the order, so a bound at one order may improve the bounds at other orders.
         """
-        at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
+        at = _check.check_bounded_array_argument("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
         pairs = self.dominating_pairs()
         ends = np.zeros((at.size, 2))
@@ -184,7 +192,7 @@ class Question(NamedTuple):
         noise, rest = gaussian_dp.split_gaussian_noise(pairs[0][0])
         parts = rest if floor == 0 else pairs[0][0]
 
-        def bound_worst_delta(epsilon: float) -> Bound:
+        def bound_worst_delta_for_gdp(epsilon: float) -> Bound:
             found = [auto.ask_engines_for_delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
@@ -192,14 +200,14 @@ class Question(NamedTuple):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
-            found = gaussian_dp.bound_smallest_gaussian_mu(bound_worst_delta, end, floor)
+            found = gaussian_dp.bound_smallest_gaussian_mu(bound_worst_delta_for_gdp, end, floor)
         if floor == 0:
-            return gaussian_dp.combine_mu_with_noise(noise, found)
-        return found if rest else gaussian_dp.limit_mu_by_noise(found, noise)
+            return gaussian_dp.combine_gaussian_mu_with_noise(noise, found)
+        return found if rest else gaussian_dp.limit_gaussian_mu_by_noise(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """Returns bounds on the least type II error at each type I error, for the worst pair."""
-        at = _check.reals_in("alphas", alphas, 0.0, 1.0)
+        at = _check.check_bounded_array_argument("alphas", alphas, 0.0, 1.0)
         return bound_tradeoff_curve(self.dominating_pairs(), at, self.engine, self.request)
 
     def _ask_worst_direction(
@@ -222,17 +230,17 @@ class Question(NamedTuple):
             rest = "unknown"
         else:
             rest = "pair" if all(list_class_members(run) == (run,) for run, _ in asked) else "class"
-        return Bound(lower, upper, worst.engine, split_width_of_answer(upper - lower, worst.error_budget, rest))
+        return Bound(lower, upper, worst.engine, split_width_of_question(upper - lower, worst.error_budget, rest))
 
     def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
         """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
 
-        Every question calls this in the thread that computes its answer. Raises RuntimeError if that thread's
+        Every question calls this method in the thread that computes its answer. Raises RuntimeError if that thread's
         floating-point arithmetic does not round as the bounds assume.
         """
         check_arithmetic()
         parts = self.composition.latest_last
-        reason = relations.explain_unproved_relation(parts, self.neighbors)
+        reason = relations.explain_unproved_neighbors(parts, self.neighbors)
         if reason:
             raise ValueError(reason)
         # Parts that reveal nothing must not change an answer, not even its last digit or the engine that gives it.
@@ -254,11 +262,12 @@ _NEARLY = 1.1
 exceed 1, since both ends of a bound are rounded outward."""
 
 
-def split_width_of_answer(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
-    """Returns an engine's error terms scaled to add up to ``width``. Width that they do not explain is named ``rest``.
+def split_width_of_question(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
+    """Returns an engine's error terms scaled to add up to ``width``. Width that the terms do not explain is named
+    ``rest``.
 
-    The sum of the terms may exceed the width if the two ends come from different engines or directions. It may fall
-    short of the width if the two ends are bounds of different distributions.
+    The sum of the terms may exceed the width if the two ends come from different engines or directions. The sum may
+    fall short of the width if the two ends are bounds of different distributions.
     """
     if not width < math.inf:
         return dict(terms)

@@ -42,7 +42,7 @@ _PATIENCE = 6
 """Number of rounds within which the width must fall by a fifth, or no more nodes are added. While delta is known
 accurately, the width falls by a factor of 4 in each round."""
 _UNITS = 2 * 10**9
-"""Work units for all nodes of one pair. Once they are spent, only deltas that need no grid are found."""
+"""Work units for all nodes of one pair. Once these units are spent, only deltas that need no grid are found."""
 _NODE = 10**5
 """Work units for a node whose delta has a formula."""
 _SLACK = 1e-15
@@ -75,7 +75,7 @@ def bound_tradeoff_curve(
 
 
 def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
-    """Returns bounds on one pair's beta at each alpha, with nodes added until they are ``tolerance`` apart."""
+    """Returns bounds on one pair's beta at each alpha. Nodes are added until the two bounds are ``tolerance`` apart."""
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
@@ -125,7 +125,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
 def _bound_tradeoff_by_advantage(advantage: float, alphas: Array) -> Array:
     """Returns an upper bound of beta if some test has alpha + beta <= r = 1 - advantage.
 
-    It consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
+    The bound consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
     """
     r = 1 - advantage + _SLACK
     if not r < 0.5:

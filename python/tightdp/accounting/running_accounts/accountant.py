@@ -32,13 +32,13 @@ _State = tuple[Entries, Composition, int]
 class Accountant:
     """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
 
-    The choice of the next mechanism must not depend on the outputs of earlier ones. If it does, use ``PrivacyFilter``.
-    ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are equal if they have
-    the same history and the same relation.
+    The choice of the next mechanism must not depend on the outputs of earlier ones. If the choice depends on them, use
+    ``PrivacyFilter``. ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are
+    equal if they have the same history and the same relation.
 
     Any number of threads may record releases and ask for bounds at the same time. No release is lost, and an answer
     covers all releases that were recorded at one moment. A forked child process can read its parent's account, but
-    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account. It belongs to the
+    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account, which belongs to the
     process that made the copy.
 
     Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last
@@ -60,7 +60,7 @@ class Accountant:
     """
 
     def __init__(self, *, neighbors: Neighbors = "add_or_remove", keep: bool = True) -> None:
-        _check.choice("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
         if not isinstance(keep, bool):
             raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
@@ -75,7 +75,7 @@ class Accountant:
         """
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
-        count = _check.count("count", count)
+        count = _check.check_count_argument("count", count)
         releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
@@ -159,7 +159,7 @@ class Accountant:
         not public. Raises TypeError if ``text`` is not a string.
         """
         if not isinstance(text, str):
-            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_argument(text)}")
         try:
             plain = parse_json(text)
         except ValueError as error:

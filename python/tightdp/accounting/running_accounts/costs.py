@@ -17,7 +17,7 @@ from ..engines.renyi.conversion import log_factor_of_renyi_conversion, minimize_
 from ..engines.renyi.two_sided_moments import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import bound_largest_loss
-from ..pairs.neighbors import explain_unproved_relation, translate_parts_to_zeroing, translate_to_replacement
+from ..pairs.neighbors import explain_unproved_neighbors, translate_parts_to_zeroing, translate_to_replacement
 from ..pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
 
@@ -72,7 +72,7 @@ class ZcdpFilterCosts(FilterCostFamily):
             case ReplacedGaussian(sigma, _):
                 return self.bound_cost(m.Gaussian(sigma / 2))
             case ReplacedClass(e, 0.0, _):
-                return _convert_pure_to_zcdp(2 * Range(e))
+                return _bound_filter_cost_of_pure_dp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
                 return self.bound_cost(translate_to_replacement(inner))
             case m.Gaussian(sigma):
@@ -86,16 +86,16 @@ class ZcdpFilterCosts(FilterCostFamily):
             case m.BoundedRange(eta):
                 return (Range(eta) * eta / 8).hi
             case m.PureDP():
-                return _convert_pure_to_zcdp(Range(mechanism.nominal_epsilon))
+                return _bound_filter_cost_of_pure_dp(Range(mechanism.nominal_epsilon))
             case m.Laplace(scale):
-                return _convert_pure_to_zcdp(1 / Range(scale))
+                return _bound_filter_cost_of_pure_dp(1 / Range(scale))
             case m.DiscreteLaplace(scale, sensitivity):
-                return _convert_pure_to_zcdp(sensitivity / Range(scale))
+                return _bound_filter_cost_of_pure_dp(sensitivity / Range(scale))
             case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
                 ratio = Range(sensitivity) / sigma
                 return (ratio * ratio / 2).hi
             case m.RandomizedResponse(p, buckets):
-                return _convert_pure_to_zcdp(log((1 - Range(p)) * buckets / p + 1))
+                return _bound_filter_cost_of_pure_dp(log((1 - Range(p)) * buckets / p + 1))
         return INF
 
 
@@ -111,12 +111,14 @@ class GaussianFilterCosts(FilterCostFamily):
     def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianFilterCosts:
         """Returns the family with the cap that leaves room for all releases of ``others`` (filters.md section 5)."""
 
-        def compose_with_others(mu_squared: float) -> Composition:
+        def compose_filter_with_others(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
 
         if others.delta(epsilon).upper > delta:
             raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
-        return cls(calibrate(compose_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
+        return cls(
+            calibrate(compose_filter_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15)
+        )
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:
@@ -162,22 +164,22 @@ def choose_filter_order(epsilon: float, delta: float, expected: Composable | Non
 def _cap_of_filter_order(c: float, epsilon: float, delta: float) -> Range:
     """Returns the cost K(c) that converts to exactly ``delta`` at ``epsilon``.
 
-    It is c eps + log delta - log kappa(c), where ``log_factor_of_renyi_conversion`` computes log kappa(c).
+    This cost is c eps + log delta - log kappa(c), where ``log_factor_of_renyi_conversion`` computes log kappa(c).
     """
     return Range(c) * epsilon + log(delta) - log_factor_of_renyi_conversion(c)
 
 
-def _convert_pure_to_zcdp(e: Range) -> float:
+def _bound_filter_cost_of_pure_dp(e: Range) -> float:
     """Returns e^2/2, the rho of every e-DP mechanism (Bun and Steinke 2016, Proposition 3.3)."""
     return (e * e / 2).hi
 
 
 def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if no pair is proved."""
-    reason = explain_unproved_relation(((mechanism, 1),), neighbors)
+    reason = explain_unproved_neighbors(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)
-    if isinstance(mechanism, m.TreeAggregation):  # its d Gaussians are one Gaussian, since their mu^2 add up
+    if isinstance(mechanism, m.TreeAggregation):  # its Gaussians together are one Gaussian, since their mu^2 add up
         one, depth = mechanism.gaussians
         mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":

@@ -50,7 +50,8 @@ class _FilterState(NamedTuple):
 
 @dataclass
 class _ReleaseCost:
-    """The cost and the failure probability of each of ``count`` releases. They do not depend on the filter's state."""
+    """The cost and the failure probability of each of ``count`` releases. Neither of the two depends on the filter's
+    state."""
 
     mechanism: Mechanism
     count: int
@@ -111,7 +112,10 @@ class CappedFilter:
         return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing.
+
+        Call this method before the releases.
+        """
         price = self._build_release_cost(mechanism, count)
 
         def record_filter_releases(before: _FilterState) -> _FilterState:
@@ -145,11 +149,15 @@ class CappedFilter:
         return (-log1p(-Range(self._failure_cap))).lo
 
     def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
+        """Returns the cost of ``count`` releases of ``mechanism`` under this filter."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
         check_arithmetic()
         return _ReleaseCost(
-            mechanism, _check.count("count", count), resolve_filter_charge(mechanism, self.neighbors), self._family
+            mechanism,
+            _check.check_count_argument("count", count),
+            resolve_filter_charge(mechanism, self.neighbors),
+            self._family,
         )
 
     def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
@@ -228,8 +236,8 @@ class PrivacyFilter(CappedFilter):
         check_arithmetic()  # comparisons with the cap rely on the rounding mode
         self.epsilon = _check.positive("epsilon", epsilon)
         self.delta = _check.open_unit("delta", delta)
-        _check.choice("family", family, FAMILIES)
-        _check.choice("neighbors", neighbors, NEIGHBORS)
+        _check.check_choice_argument("family", family, FAMILIES)
+        _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
         if family != "renyi" and (order is not None or expected is not None or failure):
             raise ValueError(f"order, expected and failure must be left out for family {family!r}")
         if family != "gaussian" and others is not None:
@@ -259,7 +267,7 @@ class PrivacyFilter(CappedFilter):
         if family == "gaussian":
             return GaussianFilterCosts.calibrate_with_others(self.epsilon, delta, others)
         if order is not None:
-            order = _check.interval("(1, inf)")("order", order)
+            order = _check.build_argument_check("(1, inf)")("order", order)
         return RenyiFilterCosts(
             self.epsilon,
             delta,
@@ -316,7 +324,7 @@ class Odometer:
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
         check_arithmetic()
         self.delta = _check.open_unit("delta", delta)
-        given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
+        given = np.unique(_check.check_array_argument("levels", levels, "epsilons in (0, inf)"))
         if not given.size or not (given[0] > 0 and given[-1] < INF):
             raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
         self.levels: tuple[float, ...] = tuple(given.tolist())
@@ -326,7 +334,7 @@ class Odometer:
         self._shared: SharedAccountState[tuple[_FilterState | None, ...]] = SharedAccountState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Records ``count`` releases of ``mechanism``, an integer >= 1. Call it before they are run.
+        """Records ``count`` releases, an integer >= 1, of ``mechanism``. Call this method before the releases.
 
         Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
         """

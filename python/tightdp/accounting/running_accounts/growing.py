@@ -12,7 +12,7 @@ from ...bound import Bound
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...options import WIDTH, Direction, Neighbors
 from ..engines import contour
-from ..questions.question import split_width_of_answer
+from ..questions.question import split_width_of_question
 from .shared_state import Entries
 
 _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
@@ -23,8 +23,8 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
 _GROWN = 1.25
 """Factor by which the number of sampled steps must grow after a failed inversion before the next one is tried."""
 _OUTWARD = 1 + 1e-9
-"""Factor that covers the roundings of a sum. It exceeds 1 by more than the relative rounding of a million additions of
-terms with the same sign."""
+"""Factor that covers the roundings of a sum. The factor exceeds 1 by more than the relative rounding of a million
+additions of terms with the same sign."""
 _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 
@@ -113,7 +113,7 @@ class GrowingAccount:
             self._resume = _GROWN * self._sampled
             return None
         terms = contour.name_contour_errors(max(found, key=lambda one: one[2])[3])
-        return Bound(lower, upper, contour.ENGINE.name, split_width_of_answer(upper - lower, terms, "pair"))
+        return Bound(lower, upper, contour.ENGINE.name, split_width_of_question(upper - lower, terms, "pair"))
 
 
 def _parse_growing_step(mechanism: Mechanism) -> _Step | None:

@@ -1,4 +1,4 @@
-"""Mechanisms as plain values for JSON: {"type": "Gaussian", "noise_multiplier": 1.0}, nested where they nest."""
+"""Mechanisms as plain values for JSON, such as {"type": "Gaussian", "noise_multiplier": 1.0}."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> An
     kind = plain.get("type") if isinstance(plain, dict) else None
     accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]
     if not isinstance(kind, str) or kind not in accepted:
-        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.describe_value(kind)}")
+        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.describe_argument(kind)}")
     if depth == DEEPEST:
         raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
     inner = partial(from_plain_mechanism, depth=depth + 1)

@@ -34,8 +34,8 @@ class SharedAccountState(Generic[State]):
     reading is consistent.
 
     A forked child process has only a copy of the state, and what it recorded would be missing in its parent. So
-    ``update_state`` raises ``RuntimeError`` in the child. It does so before it takes the lock, which another thread of
-    the parent may have held at the fork. The child can read what was recorded up to the fork.
+    ``update_state`` raises ``RuntimeError`` in the child. The error comes before the lock is taken, because another
+    thread of the parent may have held the lock at the fork. The child can read what was recorded up to the fork.
     """
 
     __slots__ = ("_advice", "_lock", "_owner", "state")

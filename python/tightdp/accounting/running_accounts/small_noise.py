@@ -26,14 +26,15 @@ _PRODUCTS = 1.5e7
 """Largest number of products for all inversions of one direction, which take about five milliseconds. The products of
 an inversion are its number of nodes times its number of abscissae."""
 _FIRST_MU = 0.04
-"""First mu of the further Gaussian, multiplied by the noise multiplier. It adds about one part in 1,000 to epsilon."""
+"""First mu of the further Gaussian, multiplied by the noise multiplier. This Gaussian adds about one part in 1,000 to
+epsilon."""
 _EXCESS = 1e-5
 """Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
-"""Relative error of delta. It causes a relative error of epsilon of about the same size."""
+"""Relative error of delta, which causes a relative error of epsilon of about the same size."""
 
 
-def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | None:
+def bound_epsilon_of_small_noise(account: Accountant, delta: float) -> float | None:
     """Returns an upper bound on epsilon of an account of Gaussians with little noise.
 
     Returns None if there is more noise, if there are other mechanisms, if a formula answers, or if no bound is finite.
@@ -60,21 +61,21 @@ def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | 
         if seen.width <= _NARROW * seen.upper < math.inf:
             return seen.upper
         known = seen.upper
-    removed, added = math.inf, _bound_adding_with_little_noise(parts, delta)
+    removed, added = math.inf, _bound_adding_with_small_noise(parts, delta)
     if contour.ENGINE.explain_refusal(parts, "remove") is None:
         with Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
             exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
         if exact.width <= _NARROW * exact.upper < math.inf:
             return exact.upper
     if noise >= _LEAST:
-        removed = _bound_little_noise_by_smoothing(parts, "remove", delta, noise)
+        removed = _bound_small_noise_by_smoothing(parts, "remove", delta, noise)
         if added > removed:
-            added = min(added, _bound_little_noise_by_smoothing(parts, "add", delta, noise))
+            added = min(added, _bound_small_noise_by_smoothing(parts, "add", delta, noise))
     found = min(max(removed, added), known)
     return found if math.isfinite(found) else None
 
 
-def _bound_adding_with_little_noise(parts: Parts, delta: float) -> float:
+def _bound_adding_with_small_noise(parts: Parts, delta: float) -> float:
     """Returns an upper bound on epsilon in the direction "add" (docs/theory/closed-forms.md section 5)."""
     never = -math.fsum(n * math.log1p(-m.sampling_probability) for m, n in parts if isinstance(m, PoissonSampled))
     plain = tuple(part for part in parts if isinstance(part[0], Gaussian))
@@ -86,7 +87,7 @@ _ROUNDING = 1e-12
 """Relative margin of a sum of terms, larger than its rounding."""
 
 
-def _bound_little_noise_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
+def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
     """Returns the least upper bound on epsilon of the parts composed with a further Gaussian, for decreasing mu.
 
     The mu of this Gaussian is decreased as long as the number of products is below ``_PRODUCTS``. The proof is in

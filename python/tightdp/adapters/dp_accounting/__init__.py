@@ -5,7 +5,7 @@
     accountant = TightDPAccountant()  # in place of PLDAccountant(); RdpAccountant() has its own name here
     accountant.compose(event).get_epsilon(1e-5)
 
-It is written for dp_accounting 0.6. Events of later versions are accepted if the installed version has them.
+The package is written for dp_accounting 0.6. Events of later versions are accepted if the installed version has them.
 """
 
 from .accountant import RdpAccountant, TightDPAccountant

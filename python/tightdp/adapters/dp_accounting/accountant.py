@@ -33,15 +33,15 @@ from .reading import NEIGHBORS, REPLACE, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, is_event_short
 
 _LEAST_ORDER = 1 + 2.0**-20
-"""Renyi order that replaces order 1. The divergence grows with the order, so the divergence of this order is an upper
-bound on the one of order 1."""
+"""Renyi order that replaces order 1. Renyi divergences grow with the order, so the divergence of this order is an upper
+bound on the divergence of order 1."""
 _ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 
 class _SpentEvents(NamedTuple):
-    """The mechanisms that were composed.
+    """The mechanisms that were composed, in two parts.
 
-    The parameters of ``own`` are relative to one record's contribution. The parameters of ``stated`` hold directly for
+    In ``own``, parameters are relative to one record's contribution. In ``stated``, parameters hold directly for
     neighbours under the accountant's relation.
     """
 
@@ -58,18 +58,18 @@ class TightDPAccountant(PrivacyAccountant):
     ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
     any other result.
 
-    Under REPLACE_ONE it matters which bound the noise is relative to. ``noise_relative_to`` names this bound. It is
-    "contribution" for the bound on one record's contribution, and "sensitivity" for the sensitivity of the query under
-    the relation. It is "clipped_sum" for the sensitivity of a clipped sum, which is twice the bound on a contribution.
-    By default events are read as dp_accounting defines them, relative to the contribution. Noise on samples of a fixed
-    size is read relative to the sensitivity, because only dp_accounting's ``RdpAccountant`` accepts such samples, and
-    reads it so. If the class is called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is
-    relative to the sensitivity.
+    Under REPLACE_ONE the account depends on the bound that noise is relative to. ``noise_relative_to`` names this
+    bound. The value "contribution" stands for the bound on one record's contribution, and "sensitivity" for the
+    sensitivity of the query under the relation. The value "clipped_sum" stands for the sensitivity of a clipped sum,
+    which is twice the bound on a contribution. By default noise is relative to the contribution, as dp_accounting
+    defines its events. Only for samples of a fixed size the default is the sensitivity, because only dp_accounting's
+    ``RdpAccountant`` accepts such samples, and reads their noise so. If the class is called like ``RdpAccountant``, as
+    ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
 
     All relations are accepted. For an event without a known bound, and for parameters out of their range,
     ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
-    This error is a ValueError too. For other bounds use ``accountant.composition`` with the relation
-    ``accountant.neighbors``.
+    The raised error is a ValueError too. For other questions than epsilon and delta, use ``accountant.composition``
+    with the relation ``accountant.neighbors``.
 
     Several threads may use an accountant at once. Copies, by ``copy`` or ``pickle``, are independent accounts.
 
@@ -98,7 +98,7 @@ class TightDPAccountant(PrivacyAccountant):
         self._reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
-        self._orders = _check.reals(
+        self._orders = _check.check_array_argument(
             "orders", rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS if orders is None else orders
         )
         if self._orders.ndim != 1 or not self._orders.size or not (self._orders >= 1).all():
@@ -139,7 +139,7 @@ class TightDPAccountant(PrivacyAccountant):
         return self
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        """Returns the first subevent that has no bound, or None. Adds the event if ``do_compose``.
+        """Returns an error about the first subevent that has no bound, or None. Adds the event if ``do_compose``.
 
         ``PrivacyAccountant`` calls this method, and its subclasses override it.
         """
@@ -188,7 +188,7 @@ class TightDPAccountant(PrivacyAccountant):
     def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
 
-        The order is only for information. The bound does not depend on it.
+        The order is only for information. The bound does not depend on the order.
 
         ``target_delta`` is in [0, 1].
         """
@@ -196,7 +196,7 @@ class TightDPAccountant(PrivacyAccountant):
         return epsilon, self._choose_order(target_delta, epsilon)
 
     def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
-        """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at it.
+        """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at this delta.
 
         ``target_epsilon`` may be any number or infinite.
         """
@@ -212,7 +212,7 @@ class TightDPAccountant(PrivacyAccountant):
 
     @property
     def rdp(self) -> NDArray[np.float64]:
-        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is the bound for a slightly larger
+        """Upper bounds on the Renyi divergences of ``orders``. For order 1, this is the bound for a slightly larger
         order."""
         run, neighbors = self._translate_to_question()
         if has_event_without_noise(run) or not run:
@@ -226,7 +226,7 @@ class TightDPAccountant(PrivacyAccountant):
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Returns upper bounds on the true positive rates of any test.
 
-        ``deltas``, at which dp_accounting evaluates its curve, has no effect.
+        ``deltas`` has no effect. dp_accounting evaluates its curve at these deltas.
 
         ``false_positive_rates`` are numbers in [0, 1].
         """
@@ -235,15 +235,15 @@ class TightDPAccountant(PrivacyAccountant):
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
 
-        ``false_positive_rates`` are the rates in (0, 1) at which the curve is compared; None takes 60 rates from 1e-12
-        to 1/2.
+        The curves are compared at ``false_positive_rates`` in (0, 1). None takes 60 rates from 1e-12 to 1/2.
         """
         return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.
 
-        Its delta exceeds the privacy profile. The function ``privacy_loss_distribution`` says by how much.
+        The delta of this distribution exceeds the privacy profile. The documentation of the function
+        ``privacy_loss_distribution`` says by how much.
         """
         run, neighbors = self._translate_to_question()
         return privacy_loss_distribution(run, neighbors, self._interval)
@@ -251,9 +251,9 @@ class TightDPAccountant(PrivacyAccountant):
     def _translate_to_question(self) -> tuple[Composition, Neighbors]:
         """Returns the composition to bound, and the relation to bound it for.
 
-        Some mechanisms may have parameters that are stated for neighbours under "replace". Then all other mechanisms
-        are replaced by ones whose pair for adding or removing a record is the original's pair for replacing one, and
-        the relation is "add_or_remove".
+        Some mechanisms may have parameters that are stated for neighbours under "replace". Then the relation is
+        "add_or_remove", and every other mechanism is translated. The dominating pair of the translation, for adding or
+        removing a record, is the pair of the original mechanism for replacing one.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
@@ -265,7 +265,7 @@ class RdpAccountant(TightDPAccountant):
     """A replacement of dp_accounting's ``RdpAccountant``, with the same parameters.
 
     Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
-    dp_accounting, because the sensitivity alone gives no bound for them.
+    dp_accounting, because the sensitivity alone gives no bound for such samples.
 
     ``orders`` and ``neighboring_relation`` are as in dp_accounting.
 

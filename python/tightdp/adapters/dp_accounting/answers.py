@@ -19,19 +19,20 @@ from .events import REVEALS
 _FAR = 1e4
 """An epsilon that is larger than most losses, and whose exponential overflows a double."""
 _TANGENTS = 512
-"""Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where the
-bound by the curve itself has no relative accuracy."""
+"""Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where a
+bound on the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""The tangents' epsilons go up to the epsilon at delta ``_LEAST_DELTA``, and at most to ``_STEEPEST``."""
+"""Limits of the tangents' epsilons: the epsilon at delta ``_LEAST_DELTA``, and ``_STEEPEST``. The smaller limit
+holds."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
-"""Default false positive rates for an estimate of mu. They reach as far into the tail as dp_accounting's default
-rates."""
+"""Default false positive rates for an estimate of mu. The smallest rate is as small as the smallest default rate of
+dp_accounting."""
 
 
 def bound_epsilon_for_adapter(
     run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta"
 ) -> float:
-    """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]. At 0 this is the largest loss.
+    """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]. At 0 the bound is the largest privacy loss.
 
     The bound may be infinite.
     """
@@ -49,12 +50,12 @@ def bound_delta_for_adapter(
 ) -> float:
     """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
     infinite = isinstance(target_epsilon, (int, float, np.floating)) and math.isinf(target_epsilon)
-    epsilon = target_epsilon if infinite else _check.real(name, target_epsilon)
+    epsilon = target_epsilon if infinite else _check.check_real_argument(name, target_epsilon)
     if has_event_without_noise(run) or epsilon == -math.inf:
         return 1.0
     if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
         return 0.0
-    if math.isinf(epsilon):  # delta at any finite epsilon is a bound; not every engine answers at LARGEST
+    if math.isinf(epsilon):  # delta at any finite epsilon is a bound, and not every engine answers at LARGEST
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
@@ -84,10 +85,11 @@ def bound_deltas_for_adapter(
 def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
     """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
-    Each is the smaller of two bounds: the one by the trade-off curve, and the smallest of the tangents
-    e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8).
+    The first of two bounds follows from the trade-off curve. The second is the smallest of the tangents
+    e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8). The smaller
+    bound is returned.
     """
-    given = np.asarray(_check.reals("false_positive_rates", rates, "numbers in [0, 1]"))
+    given = np.asarray(_check.check_array_argument("false_positive_rates", rates, "numbers in [0, 1]"))
     if has_event_without_noise(run):
         found = np.ones(given.shape)
     elif not run:
@@ -104,9 +106,11 @@ def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: Array
 def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
     """Returns the least mu whose trade-off curve is below the curve of ``run`` at the given rates up to 1/2.
 
-    This is an estimate and not a bound, because it checks only these rates.
+    The result is an estimate and not a bound, because only these rates are checked.
     """
-    given = _MIDDLES if rates is None else _check.reals("false_positive_rates", rates, "numbers in (0, 1)")
+    given = (
+        _MIDDLES if rates is None else _check.check_array_argument("false_positive_rates", rates, "numbers in (0, 1)")
+    )
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
         raise ValueError("false_positive_rates must be numbers in (0, 1), with one that is at most 1/2")

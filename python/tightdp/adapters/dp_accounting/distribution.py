@@ -21,54 +21,57 @@ from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question
 from ...composition import Composable
 from ...options import Neighbors
-from .hull import build_exported_hull
+from .hull import build_exported_pld_hull
 
 INTERVAL = 1e-4
-"""Interval of the default grid, which is the default of dp_accounting."""
+"""Interval of the default grid, which is also dp_accounting's default."""
 TAIL = 1e-15
-"""Large losses that together contribute less than this to delta are made infinite, as in dp_accounting."""
+"""Bound on the part of delta that the largest losses contribute together. These losses are made infinite, as in
+dp_accounting."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
-"""Relative amounts by which a chord may exceed delta, roughly. The first is for bounds that take microseconds to
-compute, the second for bounds that take milliseconds, and the third for slower bounds. The first two are multiplied by
-the number of distinct mechanisms, because more mechanisms take longer. The product never exceeds the third."""
+"""Three tolerances: relative amounts by which a chord may exceed delta, roughly. ``TOLERANCE`` is for bounds that take
+microseconds to compute, ``COARSE`` for bounds that take milliseconds, and ``COARSEST`` for slower bounds. More
+mechanisms take longer, so the first two tolerances are multiplied by the number of distinct mechanisms, up to
+``COARSEST``."""
 SLOW_WORK = 10**7
 """Units of work of a bound that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
-"""Relations that cover both orders of a pair of neighbours."""
+"""Relations under which a bound covers both orders of a pair of neighbours."""
 MOST_POINTS = 1 << 26
 """Largest number of grid points from the lowest to the highest loss. dp_accounting keeps all of these points, which
-then take 512 MiB for each direction. Its own distribution has 2.2e7 points at a noise multiplier of 0.1, the smallest
-one that calibrations of riskcal try."""
+then take 512 MiB for each direction. At a noise multiplier of 0.1, the smallest one that calibrations of riskcal try,
+dp_accounting's own distribution has 2.2e7 points."""
 LONG = 1 << 20
-"""Number of points from which this module fills the array of masses itself. dp_accounting fills it point by point in
-Python."""
+"""Number of points from which this module fills the array of masses itself, because dp_accounting fills the array point
+by point in Python."""
 _COARSER = 10.0
-"""Largest factor by which the tolerance is multiplied. The factor is the interval divided by the default interval,
-because users of a coarse grid want speed more than accuracy."""
+"""Largest factor by which the tolerance is multiplied on a coarse grid, whose users want speed more than accuracy. The
+factor is the interval divided by the default interval."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Numbers of intervals at the start. An interval whose chord is too far above delta is then halved. The first number is
-for the grid engine, which bounds delta at many epsilons in one pass. The second is for mechanisms whose bounds are
+"""Numbers of intervals at the start. Later, each interval whose chord is too far above delta is halved. ``_FIRST`` is
+for the grid engine, which bounds delta at many epsilons in one pass. ``_FIRST_SLOW`` is for mechanisms whose bounds are
 slow."""
 _INFLATED = 1 + 1e-6
-"""Factor by which each delta is multiplied. It exceeds 1 by the default width of a bound. The distribution's delta is
-therefore not below other upper bounds on the same profile, and the roundings in dp_accounting do not move the
-distribution's delta below the profile."""
+"""Factor by which each delta is multiplied. The factor exceeds 1 by the default width of a bound. So the distribution's
+delta is not below other upper bounds on the same profile, and the roundings in dp_accounting do not move it below the
+profile."""
 
 
 def privacy_loss_distribution(
     run: Composable, neighbors: Neighbors = "add_or_remove", value_discretization_interval: float = INTERVAL
 ) -> Any:
-    """Returns a ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
+    """Returns a ``PrivacyLossDistribution`` whose delta is above the delta of ``run`` at every epsilon.
 
-    ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
-    distribution for each of them. The result may be composed with other distributions of dp_accounting.
+    ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing a record have different
+    profiles, the result has one distribution for adding and one for removing. The result may be composed with other
+    distributions of dp_accounting.
 
-    Between points of the default grid, the result's delta exceeds the delta of ``run`` by about one part in 10,000, or
-    one part in 500 if the grid engine is used. This excess is multiplied by the number of distinct mechanisms, up to
-    one part in 50. It is one part in 50 if a bound takes more than about ten milliseconds. On coarser grids the excess
-    is up to ten times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under
-    "replace" get the distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as
-    large.
+    Between points of the default grid, the result's delta exceeds the delta of ``run``. The excess is about one part in
+    10,000, or one part in 500 if the grid engine is used. The excess is multiplied by the number of distinct
+    mechanisms, up to one part in 50. If a bound takes more than about ten milliseconds, the excess is one part in 50.
+    On coarser grids the excess is up to ten times as large. Everywhere delta is also larger by 1e-15. Repeated samples
+    of a fixed size under "replace" get the distribution of the joined pair (docs/theory/grid.md, section 6.2). Its
+    delta may be twice as large as the delta of ``run``.
 
     This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
     and for repeat-and-select, it takes about twenty seconds.
@@ -85,7 +88,7 @@ def privacy_loss_distribution(
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
-    _check.choice("neighbors", neighbors, BOTH_ORDERS)
+    _check.check_choice_argument("neighbors", neighbors, BOTH_ORDERS)
     if (
         neighbors == "replace_special"
         and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts
@@ -95,15 +98,15 @@ def privacy_loss_distribution(
         )
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # This profile bounds both orders of the neighbours, so one distribution serves both.
-        points = _bound_delta_for_export(run, neighbors, interval)
+        points = _bound_exported_pld_delta(run, neighbors, interval)
         return PrivacyLossDistribution(_build_pld_pmf(points, points, interval))
-    removed, added = _bound_delta_for_export(run, "remove", interval), _bound_delta_for_export(run, "add", interval)
+    removed, added = _bound_exported_pld_delta(run, "remove", interval), _bound_exported_pld_delta(run, "add", interval)
     return PrivacyLossDistribution(_build_pld_pmf(removed, added, interval), _build_pld_pmf(added, removed, interval))
 
 
 def _build_pld_pmf(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
     """Returns probability masses of dp_accounting for the direction whose upper bounds of delta are ``above``."""
-    masses = build_exported_hull(above, below, interval)
+    masses = build_exported_pld_hull(above, below, interval)
     lowest, highest = min(masses.at), max(masses.at)
     if highest - lowest <= LONG:
         return pld_pmf.create_pmf(masses.at, interval, masses.infinity, True)
@@ -112,7 +115,7 @@ def _build_pld_pmf(above: dict[int, float], below: dict[int, float], interval: f
     return pld_pmf.DensePLDPmf(interval, lowest, dense, masses.infinity, True)
 
 
-def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
+def _bound_exported_pld_delta(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Returns upper bounds of delta at multiples of ``interval`` that are dense enough to be joined by chords."""
     before = work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
@@ -125,7 +128,7 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
     pairs = question.dominating_pairs()
     fast = cheap and first.engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
-    def bound_exported_deltas(multiples: list[int]) -> dict[int, float]:
+    def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
             found = [max(contour.bound_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
@@ -135,35 +138,36 @@ def _bound_delta_for_export(run: Composable, neighbors: Neighbors, interval: flo
             found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
-    top = _find_highest_exported_loss(run, neighbors, interval)
+    top = _find_highest_exported_pld_loss(run, neighbors, interval)
     pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
-    found = bound_exported_deltas(nodes)
+    found = bound_exported_pld_deltas(nodes)
     gaps = list(pairwise(nodes))
     while gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]:
         middles = [(low + high) // 2 for low, high in gaps]
-        found |= bound_exported_deltas(middles)
+        found |= bound_exported_pld_deltas(middles)
         halved = []
         for (low, high), middle in zip(gaps, middles, strict=True):
             width = (high - low) * interval
-            chord = found[low] + _compute_exported_chord_share((middle - low) * interval, width) * (
+            chord = found[low] + _compute_exported_pld_chord_share((middle - low) * interval, width) * (
                 found[high] - found[low]
             )
-            # The curve is convex, so a small gap at the middle bounds the gap elsewhere, unless most of the interval is
-            # after the middle. The middle becomes a point, and the chords to it have a quarter of the gap.
+            # The curve is convex in e^epsilon. So a small gap between chord and curve at the middle bounds the gap
+            # elsewhere, unless most of the interval in e^epsilon is after the middle. The middle becomes a point, and
+            # the chords to it have about a quarter of the gap.
             if width > 1 or chord > found[middle] * (1 + 4 * tolerance):
                 halved += [(low, middle), (middle, high)]
         gaps = halved
     return found
 
 
-def _compute_exported_chord_share(part: float, whole: float) -> float:
+def _compute_exported_pld_chord_share(part: float, whole: float) -> float:
     """Returns (e^part - 1) / (e^whole - 1), where ``whole`` is an interval's width in epsilon and ``part`` the distance
     of a point from its start. This is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 
-def _find_highest_exported_loss(run: Composable, neighbors: Neighbors, interval: float) -> int:
+def _find_highest_exported_pld_loss(run: Composable, neighbors: Neighbors, interval: float) -> int:
     """Returns an integer k such that delta hardly decreases beyond k * ``interval``, or 0 if none is known."""
     rest = run.delta(_check.LARGEST, neighbors=neighbors, width=COARSE).upper * (1 + COARSE) + TAIL
     most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0

@@ -21,14 +21,14 @@ from .tree import Refused, RefusedEventError, describe_event, iterate_event_leav
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """Mechanism that stands for a release without noise. It reveals everything with probability 1."""
 _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampling_probability"
-"""Names of parameters in errors: dp_accounting's words for them, followed by the names of the fields of its events."""
+"""Names of two parameters in errors: dp_accounting's words, followed by the names of the fields of its events."""
 
 
 class EventPart(NamedTuple):
     """A mechanism and how often it runs.
 
-    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation. It is False if
-    they are relative to one record's contribution.
+    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation, and False if the
+    parameters are relative to one record's contribution.
     """
 
     mechanism: m.Mechanism
@@ -42,7 +42,7 @@ def from_event(
     """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if none is known.
 
     Bound the composition for the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent``
-    becomes ``ApproximateDP(0, 1)``. If a conversion rounds a parameter, it rounds to the less private side.
+    becomes ``ApproximateDP(0, 1)``. If a parameter must be rounded, it is rounded to the less private side.
     ``noise_relative_to`` is as for ``TightDPAccountant``.
 
     ``event`` is any ``DpEvent``, and ``neighboring_relation`` a ``dp_accounting.NeighboringRelation``.
@@ -62,7 +62,7 @@ def from_event(
 
 
 def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart]:
-    """Yields the parts that an event composes, except for those that reveal nothing.
+    """Yields the parts of an event, except for parts that reveal nothing.
 
     Raises ``Refused``, which names the first subevent without a bound.
     """
@@ -75,9 +75,9 @@ def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart
 def _is_event_stated_for_neighbors(event: Any, reading: EventReading) -> bool:
     """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
-    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. The
-    reason is that a query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because
-    D/2 need not be an integer.
+    The parameters of noise on integers hold directly if noise is relative to twice the bound on one contribution. A
+    query of integers with sensitivity D cannot be treated as a sum of contributions of D/2, because D/2 need not be an
+    integer.
     """
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
@@ -102,7 +102,7 @@ def _read_noise_of_event(kind: Callable[[float], m.Mechanism], name: str, value:
     if value == math.inf:
         return None
     accepted = "a non-negative number"
-    if (noise := _check.real(name, value, accepted)) < 0:
+    if (noise := _check.check_real_argument(name, value, accepted)) < 0:
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return kind(noise)
 
@@ -122,7 +122,7 @@ def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None
 def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as in dp_accounting: there is no uniform noise on all integers
+    if event.noise_parameter == 0:  # as in dp_accounting, since no noise is uniform on all integers
         return REVEALS
     return m.DiscreteLaplace(invert_event_parameter_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
@@ -136,7 +136,7 @@ def invert_event_parameter_down(name: str, value: Any) -> float:
 
 def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
-    if sensitivity < 1:  # integers differ by integers
+    if sensitivity < 1:  # integers that differ by less than 1 are equal
         return None
     # An unknown dimension is replaced by the largest one, which has the largest bound.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
@@ -155,7 +155,7 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
         )
     given = event.step_counts
     counts = [
-        _check.count("step_counts (non-negative)", steps, least=0)
+        _check.check_count_argument("step_counts (non-negative)", steps, least=0)
         for steps in (given if isinstance(given, list) else [given])
     ]
     steps = max(counts, default=0)  # a record is in one of the trees
@@ -165,14 +165,15 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
 
 
 def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    """Returns the mechanism of an answer that is replaced by a uniform one with probability ``noise_parameter``."""
+    """Returns the mechanism of randomised response: with probability ``noise_parameter``, a uniform answer replaces the
+    true answer."""
     if reading.relation == ADD_OR_REMOVE:
         raise ValueError(
             "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
             f"{reading.relation}."
         )
     p = _check.closed_unit("noise_parameter", event.noise_parameter)
-    buckets = _check.count("num_buckets", event.num_buckets)
+    buckets = _check.check_count_argument("num_buckets", event.num_buckets)
     if buckets == 1 or p == 1:
         return None
     if p == 0:
@@ -245,8 +246,8 @@ def _build_fixed_size_event_reader(
             )
         if kind is m.SampledWithReplacement:
             reading.check_contributions(event)
-        size = _check.count("sample_size", event.sample_size, least=0)
-        total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
+        size = _check.check_count_argument("sample_size", event.sample_size, least=0)
+        total = _check.check_count_argument("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # a record that is not drawn is replaced by another one in the sample
@@ -259,8 +260,8 @@ def _build_fixed_size_event_reader(
 def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     reading.check_contributions(event)
     q = _check.closed_unit(_RATE, event.sampling_probability)
-    batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
-    total = _check.count("dataset_size", event.dataset_size, least=0)
+    batch = _check.check_count_argument("truncated_batch_size", event.truncated_batch_size, least=0)
+    total = _check.check_count_argument("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):
         return None
     found = _read_gaussian_event(event, reading)
@@ -268,7 +269,7 @@ def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechani
 
 
 def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    """Returns the mechanism of Gaussian noise on a sum of random sensitivity. Equal sensitivities are merged, and
+    """Returns the mechanism of Gaussian noise on a sum whose sensitivity is random. Equal sensitivities are merged, and
     sensitivities of probability 0 are dropped."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
@@ -296,17 +297,17 @@ def _read_random_allocation_event(event: Any, reading: EventReading) -> m.Mechan
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `RandomAllocationDpEvent`. "
             f"Found {reading.relation}."
         )
-    selected = _check.count("num_selected", event.num_selected, least=0)
-    steps = _check.count("num_steps", event.num_steps, least=max(selected, 1))
+    selected = _check.check_count_argument("num_selected", event.num_selected, least=0)
+    steps = _check.check_count_argument("num_steps", event.num_steps, least=max(selected, 1))
     found = _combine_sampled_events(event.event, reading) if selected else None
     return found if found is None or found == REVEALS else m.RandomAllocation(found, steps, selected)
 
 
 def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = False) -> m.Mechanism | None:
-    """Returns one mechanism for everything that runs on a sample. For several Gaussians, the values 1/sigma^2 add up.
+    """Returns one mechanism for all events that run on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
-    ``varies`` says that the sample may have one record more or less. Guarantees that are stated for replacing a record
-    do not cover this.
+    ``varies`` says that the sample may have one record more or less. A guarantee that is stated for replacing a record
+    does not cover such a sample, and raises ValueError.
     """
     found = list(list_parts_of_event(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):
@@ -387,8 +388,8 @@ def to_event(run: Composable) -> Any:
     """Returns the ``DpEvent`` of a mechanism or composition. Raises ValueError for a mechanism without an event.
 
     Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` returns the same
-    composition again, except for the scale of discrete Laplace noise. The event's parameter is the inverse of this
-    scale, rounded to the less private side.
+    composition again. An exception is the scale of discrete Laplace noise, because the event's parameter is the inverse
+    of this scale, rounded to the less private side.
 
     ``run`` is a mechanism or a composition.
 
@@ -412,7 +413,7 @@ def _compose_dp_events(run: Composable) -> Any:
 
 
 def _make_event_of_mechanism(mechanism: m.Mechanism) -> Any:
-    """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has none."""
+    """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has no such event."""
     match mechanism:
         case m.Gaussian(sigma):
             return dp_event.GaussianDpEvent(sigma)

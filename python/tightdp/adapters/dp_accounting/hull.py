@@ -1,6 +1,6 @@
 """Builds the loss distribution whose privacy profile is the lower convex hull of points above a given profile.
 
-Proof: docs/theory/conversions.md section 13. Profiles are seen as functions of x = e^epsilon.
+The proof is in docs/theory/conversions.md section 13. Here profiles are functions of x = e^epsilon.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _SLACK = 2.0**-48
 """Bound on the rounding error of a mass, relative to the sum of its terms. There are at most thirty-two roundings."""
 
 
-class ExportedMasses(NamedTuple):
+class ExportedPLDMasses(NamedTuple):
     """The masses of a pair's first distribution P at the losses ``k * interval``, rounded up, and at an infinite
     loss."""
 
@@ -20,14 +20,14 @@ class ExportedMasses(NamedTuple):
     infinity: float
 
 
-def build_exported_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedMasses:
-    """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
+def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
+    """Returns the loss distribution of a pair whose privacy profile is above every profile within the bounds.
 
-    ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
-    mappings have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed
-    pair.
+    ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
+    pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss
+    distribution of the reversed pair.
     """
-    points = _ExportedCurve(above, below, interval)
+    points = _ExportedPLDCurve(above, below, interval)
     nodes: list[int] = []
     for k in points.all:
         # A node of negative mass is above the chord between its neighbours, and is removed. None stands for x = 0.
@@ -38,19 +38,19 @@ def build_exported_hull(above: dict[int, float], below: dict[int, float], interv
     for low, k, high in zip([None, *nodes], nodes, [*nodes[1:], None], strict=False):
         mass, terms = points.compute_mass(low, k, high)
         at[k] = max(mass, 0.0) + _SLACK * terms
-    return ExportedMasses(at, points.delta(nodes[-1]))
+    return ExportedPLDMasses(at, points.delta(nodes[-1]))
 
 
-class _ExportedCurve:
-    """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is stored instead of H, to avoid
-    cancellation."""
+class _ExportedPLDCurve:
+    """Points (x, H) above a profile, where x is e^epsilon and H an upper bound of delta. For x < 1, H - (1 - x) is
+    stored instead of H, to avoid cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
-        self._delta = _make_exported_bounds_nonincreasing(above, start)
+        self._delta = _make_exported_pld_bounds_nonincreasing(above, start)
         self._excess = {
             -k: math.exp(-k * interval) * value
-            for k, value in _make_exported_bounds_nonincreasing(below, start).items()
+            for k, value in _make_exported_pld_bounds_nonincreasing(below, start).items()
         }
         self._interval = interval
         self.all = sorted({*self._delta, *self._excess})
@@ -61,9 +61,9 @@ class _ExportedCurve:
     def compute_mass(self, low: int | None, k: int, high: int | None) -> tuple[float, float]:
         """Returns P's mass at k if the profile is linear from ``low`` to k and from k to ``high``.
 
-        The mass is x (s - t), where x = e^(k interval), -s is the slope before the point and -t the slope after it. The
+        The mass is x (s - t), where x = e^(k interval), -s is the slope before x, and -t is the slope after x. The
         second result is the sum of the absolute values of the mass's terms, to which the rounding error is
-        proportional. None stands for x = 0 as ``low``, and for infinity as ``high``.
+        proportional. If ``low`` is None, it stands for x = 0. If ``high`` is None, it stands for infinity.
         """
         left, left_terms = self._compute_slope_before(low, k)
         right, right_terms = self._compute_slope_behind(k, high)
@@ -71,7 +71,7 @@ class _ExportedCurve:
         return left - right + crossing, left_terms + right_terms + crossing
 
     def _compute_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
-        """Returns x s (see ``compute_mass``), or x s - x if k <= 0, and the sum of the absolute values of its terms."""
+        """Returns x s (see ``compute_mass``), or x s - x if k <= 0, and the sum of the absolute values of the terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]
@@ -80,7 +80,7 @@ class _ExportedCurve:
         return (before - here) / width, (before + here if low is not None and low < 0 else before - here) / width
 
     def _compute_slope_behind(self, k: int, high: int | None) -> tuple[float, float]:
-        """Returns x t (see ``compute_mass``), or x t - x if ``high`` <= 0, and the sum of the absolute values of its
+        """Returns x t (see ``compute_mass``), or x t - x if ``high`` <= 0, and the sum of the absolute values of the
         terms."""
         if high is None:
             return 0.0, 0.0
@@ -93,8 +93,8 @@ class _ExportedCurve:
         return (here - behind) / width, (here + behind if k < 0 else here - behind) / width
 
 
-def _make_exported_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
-    """Returns the bounds in the order of k, lowered so that none exceeds ``start`` or the bound before it."""
+def _make_exported_pld_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
+    """Returns the bounds in the order of k, each lowered to ``start`` and to the bound before it if it is larger."""
     found, least = {}, start
     for k in sorted(values):
         least = found[k] = min(least, values[k])

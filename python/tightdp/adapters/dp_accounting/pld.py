@@ -1,4 +1,5 @@
-"""Offers tightdp's bounds under the names of ``dp_accounting.pld.privacy_loss_distribution``. Only imports change.
+"""Offers tightdp's bounds under the names of ``dp_accounting.pld.privacy_loss_distribution``. Programs need only change
+their imports.
 
     from tightdp.adapters.dp_accounting import pld
 
@@ -51,15 +52,15 @@ __all__ = [
 ]
 
 _DEFAULT_TRUNCATION_BOUND = -50.0
-"""Default of ``log_mass_truncation_bound`` in dp_accounting. It has no effect, because nothing is truncated here."""
+"""Default of ``log_mass_truncation_bound`` in dp_accounting. This argument has no effect, because nothing is truncated
+here."""
 
 
 class CertifiedDistribution(PrivacyLossDistribution):
     """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as tightdp's engines.
 
-    ``composition`` holds what was composed, for the relation "add_or_remove". The distributions on a grid,
-    ``_pmf_remove`` and ``_pmf_add``, are built when they are first read, by ``privacy_loss_distribution`` of this
-    package.
+    ``composition`` is bounded for the relation "add_or_remove". The distributions on a grid, ``_pmf_remove`` and
+    ``_pmf_add``, are built when they are first read, by ``privacy_loss_distribution`` of this package.
     """
 
     def __init__(self, composition: Composition, value_discretization_interval: float = INTERVAL) -> None:
@@ -96,7 +97,7 @@ class CertifiedDistribution(PrivacyLossDistribution):
             )
 
     def compose(self, privacy_loss_distribution: Any, tail_mass_truncation: float = 1e-15) -> Any:
-        """Returns the composition of both distributions, on a grid if the other one is dp_accounting's own."""
+        """Returns the composition of both distributions, on a grid if the other distribution is dp_accounting's own."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return super().compose(privacy_loss_distribution, tail_mass_truncation)
         self.validate_composable(privacy_loss_distribution)
@@ -104,7 +105,9 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> CertifiedDistribution:
         """Returns the composition of ``num_times`` copies of this distribution."""
-        return CertifiedDistribution(self.composition * _check.count("num_times", num_times), self._interval)
+        return CertifiedDistribution(
+            self.composition * _check.check_count_argument("num_times", num_times), self._interval
+        )
 
     def get_delta_for_epsilon_for_composed_pld(self, privacy_loss_distribution: Any, epsilon: float) -> float:
         """Returns an upper bound of delta for the composition of both distributions."""
@@ -138,8 +141,8 @@ def _make_certified_pld(
 ) -> CertifiedDistribution:
     """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
 
-    Under REPLACE_ONE the mechanism is first translated to one whose pair for adding or removing a record is the pair of
-    ``mechanism`` for replacing one.
+    Under REPLACE_ONE the mechanism is translated first. The dominating pair of the translation, for adding or removing
+    a record, is the pair of ``mechanism`` for replacing one.
     """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
@@ -153,13 +156,14 @@ def _sample_pld_mechanism(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mecha
 
 
 class FractionalSensitivityError(TypeError, ValueError):
-    """Error for a sensitivity that is not an integer. tightdp raises TypeError for it, and dp_accounting ValueError."""
+    """Error for a sensitivity that is not an integer. For such a value, tightdp raises TypeError, and dp_accounting
+    raises ValueError."""
 
 
-def _check_integer_sensitivity(sensitivity: Any) -> int:
+def _check_pld_sensitivity(sensitivity: Any) -> int:
     """Returns ``sensitivity``. Raises an error unless it is a positive integer."""
     try:
-        return _check.count("sensitivity", sensitivity)
+        return _check.check_count_argument("sensitivity", sensitivity)
     except TypeError as error:
         raise FractionalSensitivityError(str(error)) from None
 
@@ -250,9 +254,7 @@ def from_discrete_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.DiscreteLaplace(
-        invert_event_parameter_down("parameter", parameter), _check_integer_sensitivity(sensitivity)
-    )
+    noise = m.DiscreteLaplace(invert_event_parameter_down("parameter", parameter), _check_pld_sensitivity(sensitivity))
     return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
 
 
@@ -277,7 +279,7 @@ def from_discrete_gaussian_mechanism(
             use_connect_dots,
         )
     return _make_certified_pld(
-        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_integer_sensitivity(sensitivity)), sampling_prob),
+        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_pld_sensitivity(sensitivity)), sampling_prob),
         value_discretization_interval,
     )
 
@@ -341,9 +343,10 @@ def from_randomized_response(
     value_discretization_interval: float = INTERVAL,
     neighboring_relation: Any = REPLACE,
 ) -> Any:
-    """Returns the distribution of randomised response. Under REPLACE_ONE it compares the outputs for two answers.
+    """Returns the distribution of randomised response.
 
-    Under REPLACE_SPECIAL it compares the output for an answer with a uniform output.
+    Under REPLACE_ONE the distribution compares the outputs for two answers. Under REPLACE_SPECIAL it compares the
+    output for an answer with a uniform output.
     """
     if not pessimistic_estimate:
         return theirs.from_randomized_response(
@@ -355,7 +358,7 @@ def from_randomized_response(
         )
     # Unlike an accountant, this function refuses parameters for which the output reveals everything or nothing.
     _check.probability("noise_parameter", noise_parameter)
-    _check.count("num_buckets", num_buckets, least=2)
+    _check.check_count_argument("num_buckets", num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
     found = read_randomized_response_event(event, EventReading.check_and_make(neighboring_relation, None))
     return _make_certified_pld(found, value_discretization_interval)

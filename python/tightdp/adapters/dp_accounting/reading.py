@@ -32,9 +32,9 @@ class EventReading(NamedTuple):
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
     - "sensitivity": the sensitivity of the query under the relation. Nothing is known about single contributions.
-    - "clipped_sum": the sensitivity of a sum of bounded contributions. Under REPLACE_ONE this is twice their bound.
-    - None: "sensitivity" for samples of fixed size, because only ``RdpAccountant`` accepts them, and otherwise
-      "contribution".
+    - "clipped_sum": the sensitivity of a sum of bounded contributions. Under REPLACE_ONE this is twice the bound on a
+      contribution.
+    - None: "sensitivity" for samples of fixed size, which only ``RdpAccountant`` accepts, and otherwise "contribution".
     """
 
     relation: Any
@@ -45,7 +45,7 @@ class EventReading(NamedTuple):
         if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
             raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
         if unit is not None:
-            _check.choice("noise_relative_to", unit, UNITS)
+            _check.check_choice_argument("noise_relative_to", unit, UNITS)
         return cls(relation, unit)
 
     @property
@@ -56,8 +56,9 @@ class EventReading(NamedTuple):
     def convert_to_contribution(self, noise: float) -> float:
         """Returns ``noise`` relative to one contribution.
 
-        A query of sensitivity D under REPLACE_ONE may be treated as a sum of contributions of at most D/2, because the
-        dominating pair depends only on the difference of two results (docs/theory/conversions.md section 1).
+        A query of sensitivity D under REPLACE_ONE may be treated as a sum of contributions of at most D/2. The reason
+        is that the dominating pair depends only on the difference of two results (docs/theory/conversions.md section
+        1).
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
@@ -73,7 +74,7 @@ class EventReading(NamedTuple):
         """Raises ValueError for a sample of random size if only a sensitivity under REPLACE_ONE is known.
 
         If a record is not drawn, the result may differ from the result with the record by more than half of the
-        sensitivity.
+        sensitivity. So half of the sensitivity is no bound on one contribution.
         """
         if self.relation == REPLACE and self.unit == "sensitivity":
             raise ValueError(

@@ -13,12 +13,12 @@ from ..._support import _check
 class RefusedEventError(UnsupportedEventError, ValueError):
     """Error that is raised for an event that has no bound here.
 
-    It is a ValueError too, because dp_accounting raises ValueError for parameters out of their range.
+    The class is a ValueError too, because dp_accounting raises ValueError for parameters out of their range.
     """
 
 
 class Refused(Exception):
-    """Internal error for an event that has no bound here under the given relation. It holds the reason."""
+    """Internal error, with its reason, for an event that has no bound here under the given relation."""
 
     def __init__(self, event: Any, reason: str) -> None:
         super().__init__(reason)
@@ -29,8 +29,8 @@ class Refused(Exception):
 def iterate_event_leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """Yields the events that are not compositions, in order, with their total counts. No object is yielded twice.
 
-    Works without recursion, because events may be nested deeply. Counts are added up, because a shared event may stand
-    for more runs than could be listed.
+    Events may be nested deeply, so the function does not use recursion. A shared event may stand for more runs than
+    could be listed, so its counts are added up.
     """
     counts = {id(event): 1}
     for node, children in _order_composed_events(event):
@@ -74,7 +74,7 @@ def _list_events_of_composition(node: Any) -> _Children:
     """Returns the parts of a composition with their counts, or None for an event that is not a composition."""
     if isinstance(node, dp_event.SelfComposedDpEvent):
         try:
-            count = _check.count("count", node.count, least=0)
+            count = _check.check_count_argument("count", node.count, least=0)
         except (TypeError, ValueError) as error:
             raise Refused(node, str(error)) from None
         return [(node.event, count)] if count else []

@@ -20,10 +20,11 @@ from .._orders import choose_order_for_adapters
 Entry = tuple[Any, Any, Any]
 """Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
 _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
-"""Type of what is kept between calls: a history, an account of it, and the process that the account belongs to."""
+"""Type of the values that are kept between calls: a history, its account, and the process that has the account."""
 
 _NO_NOISE = 1e-9
-"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below it."""
+"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below this
+number."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -33,8 +34,8 @@ class Accountant(IAccountant):
 
     Each step is charged as ``PoissonSampled(Gaussian(noise_multiplier), sample_rate)``. Neighbours differ in one record
     that is added or removed. ``history`` is a list of (noise multiplier, sample rate, steps), as in Opacus' own
-    accountants. It may be read, edited and replaced at any time, because every method reads it again. Any number of
-    threads may record steps.
+    accountants. The list may be read, edited and replaced at any time, because every method reads it again. Any number
+    of threads may call ``step``.
 
     >>> from tightdp.adapters.opacus import Accountant
     >>> account = Accountant()
@@ -56,7 +57,7 @@ class Accountant(IAccountant):
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Records a step. Raises ValueError for a negative noise multiplier or a sample rate beyond 1.
 
-        The rate exceeds 1 if an optimiser adds up more batches than an epoch has, so that a record may occur twice.
+        The rate exceeds 1 if an optimiser adds up more batches than an epoch has. A record may then occur twice.
         """
         sigma, q = _check_opacus_step(noise_multiplier, sample_rate)
         with _lock.now:
@@ -69,14 +70,14 @@ class Accountant(IAccountant):
     def get_epsilon(self, delta: float, *args: object, **kwargs: object) -> float:
         """Returns an upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
 
-        The bound is 0.0 before the first step. It is infinity after a step without noise, and for ``delta`` = 0. At
-        noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds, while the bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed the bound of ``composition`` by one part in 1,000,
-        or by one part in 100 below a noise multiplier of 0.025.
+        The bound is 0.0 before the first step. The bound is infinite after a step without noise, and for ``delta`` = 0.
+        At noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds. The bound of
+        ``composition`` may take 0.4 s. The faster bound may exceed this bound by one part in 1,000, or by one part in
+        100 below a noise multiplier of 0.025.
 
         Noise multipliers below 1e-9 protect nothing. If epsilon is 0 all the same, every noise multiplier meets every
-        target, and the search of ``get_noise_multiplier`` for the smallest one would not end. Therefore, an epsilon of
-        0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
+        target. The search of ``get_noise_multiplier`` for the smallest noise multiplier would then not end. Therefore,
+        an epsilon of 0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
         """
         target = _check.closed_unit("delta", delta)
         account = self._read_opacus_history()
@@ -84,18 +85,19 @@ class Accountant(IAccountant):
             return self._return_zero_to_opacus(target)
         if account is None or target == 0:
             return math.inf
-        found = small_noise.bound_epsilon_of_little_noise(account, target)
+        found = small_noise.bound_epsilon_of_small_noise(account, target)
         return (account.epsilon(target).upper if found is None else found) or self._return_zero_to_opacus(target)
 
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        The best order is the one whose Renyi divergence alone would give the smallest bound. The order is only for
-        information. It is returned because Opacus' ``RDPAccountant`` returns it. The order is 0 before the first step.
+        With the best order, the Renyi divergence alone would give the smallest bound. The order is only for
+        information, and is returned because Opacus' ``RDPAccountant`` returns one. The order is 0 before the first
+        step.
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """
-        orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
+        orders = _check.check_array_argument("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():
             raise ValueError(f"alphas must be a sequence of numbers with one above 1, got {alphas!r}")
         epsilon = self.get_epsilon(delta)
@@ -107,7 +109,8 @@ class Accountant(IAccountant):
         )
 
     def _bound_opacus_participation(self) -> float:
-        """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this."""
+        """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this
+        probability."""
         steps = [(q, n) for _, q, n in map(_check_opacus_entry, self.history) if q * n > 0]
         if any(q == 1 for q, _ in steps):
             return 1.0
@@ -128,7 +131,7 @@ class Accountant(IAccountant):
     def _read_opacus_history(self) -> accountant.Accountant | None:
         """Returns an account of the steps in ``history``, or None if a step had no noise.
 
-        The account is kept between calls, and steps that were recorded since the last call are added to it.
+        The account is kept between calls. Later calls only add the steps that are new in ``history``.
         """
         with _lock.now:
             entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]
@@ -190,11 +193,11 @@ def _check_opacus_step(noise_multiplier: Any, sample_rate: Any) -> tuple[float, 
 
 
 def _check_opacus_entry(entry: Any) -> Entry:
-    """Returns an entry of a history as a checked triple. Well-formed tuples are returned as they are."""
+    """Returns an entry of a history as a checked triple."""
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
         raise ValueError(f"history must hold triples (noise multiplier, sample rate, steps), got {entry!r}")
     sigma, q, steps = entry
-    return *_check_opacus_step(sigma, q), _check.count("steps", steps, least=0)
+    return *_check_opacus_step(sigma, q), _check.check_count_argument("steps", steps, least=0)
 
 
 def _find_added_opacus_steps(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:

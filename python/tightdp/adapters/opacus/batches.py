@@ -59,9 +59,9 @@ def remember_opacus_batch_size(loader: Any, data_loader: Any) -> None:
 def prepare_empty_opacus_batches(loader: Any) -> None:
     """Shows the loader's collate function what an empty batch looks like, so that the first batch may be empty.
 
-    Opacus takes the form of an empty batch from the first batch that has a record. Before that it guesses a batch of
-    lists, which fails for records that are dicts. So this function collates record 0. Only its shapes and types matter,
-    and the shapes and types of all records are taken to be public.
+    Opacus takes the form of an empty batch from the first batch that has a record. Before that, Opacus guesses a batch
+    of lists, which fails for records that are dicts. So this function collates record 0. Only the shapes and types of
+    this record matter, and the shapes and types of all records are taken to be public.
     """
     collate = loader.collate_fn
     if isinstance(collate, CollateFnWithEmpty) and collate.first_batch is None and len(loader.dataset):

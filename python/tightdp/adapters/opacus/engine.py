@@ -30,8 +30,8 @@ from .samples import keep_opacus_grad_samples
 class PrivacyEngine(opacus.PrivacyEngine):
     """``opacus.PrivacyEngine`` with the same methods and parameters, but with tightdp's account, batches and noise.
 
-    - The account is ``Accountant``, and ``make_private_with_epsilon`` finds the smallest noise multiplier
-      whose certified bound meets the target, counting the steps that the account holds already.
+    - The account is ``Accountant``. ``make_private_with_epsilon`` finds the smallest noise multiplier whose certified
+      bound meets the target. Steps that the account holds already count towards the target.
     - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise.
       ``make_private(arithmetic="float")`` uses idealised sums of floats. Ghost and adaptive clipping, which also sum
       floats, run in Opacus' own optimisers, with a warning.
@@ -68,7 +68,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
             super().__init__(accountant=accountant)
         self.secure_mode = secure_mode
         self._divisor: int | None = None
-        """Public batch size by which the run that is being made divides its sums. None if the loader declares none."""
+        """Public batch size by which sums are divided in the run that is being made. None if the loader declares no
+        batch size."""
 
     def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
         hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
@@ -86,7 +87,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
-        """Returns tightdp's optimiser for these settings. If tightdp has none, warns and returns Opacus' own."""
+        """Returns tightdp's optimiser for these settings. If tightdp has no such optimiser, warns and returns
+        Opacus'."""
         if self._divisor is not None:  # Opacus would divide by records / batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
@@ -118,7 +120,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """Returns Opacus' loader with tightdp's Poisson batches.
 
-        A loader with its own generator, or in distributed training, keeps Opacus' batches.
+        Opacus' batches are kept for a loader with its own generator, and in distributed training.
         """
         own = data_loader.generator is not None
         if self.secure_mode and (own or distributed or not poisson_sampling):
@@ -140,12 +142,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
         """Makes model, optimiser and data loader private, as Opacus' method does.
 
-        A step may add up several Poisson batches, by any of Opacus' ways to do so. Such a step is charged as if a
-        record may be in all of its batches. If an iteration over the loader is abandoned before a step, its sums are
-        dropped when the next iteration begins.
+        A step may add up several Poisson batches, in any way that Opacus allows. Such a step is charged as if a record
+        may be in all of its batches. If an iteration over the loader is abandoned before a step, the sums of this
+        iteration are dropped when the next iteration begins.
 
         Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
-        such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
+        such a loader would be replaced by Poisson batches of all records, or would differ from the charged batches.
 
         ``poisson_sampling`` says whether batches are Poisson samples, which the charge needs.
         """
@@ -168,9 +170,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """Returns the result of ``make_private`` with the smallest noise multiplier that meets the target.
 
-        The target is met after ``epochs`` epochs, and steps that the account already holds count towards it.
-        ``target_epsilon`` is >= 0, in nats, ``target_delta`` is in [0, 1], and the other parameters are those of
-        Opacus.
+        The target is met after ``epochs`` epochs. Steps that the account already holds count towards the target.
+        ``target_epsilon`` is >= 0, in nats, and ``target_delta`` is in [0, 1]. The other parameters are as in Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(
@@ -187,7 +188,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         spent = self.accountant.composition
         if spent.parts:
             used = self.accountant.get_epsilon(target_delta)
-            least = _predict_report(self.accountant, MOST_NOISE, rate, steps, target_delta)
+            least = _predict_opacus_report(self.accountant, MOST_NOISE, rate, steps, target_delta)
             if least > target_epsilon:
                 raise ValueError(
                     f"target_epsilon must leave room beside what is spent: the account's {len(self.accountant)} steps "
@@ -213,18 +214,20 @@ def _raise_noise_for_opacus_report(
 ) -> float:
     """Returns ``noise_multiplier``, raised until the account will report at most ``epsilon``.
 
-    If there is little noise, the account reports a faster bound than the one that was calibrated, and the faster bound
-    is a little higher. The noise is raised until the bound that will be reported meets the target too.
+    If there is little noise, the account reports a faster bound, which is a little higher than the bound for which the
+    noise was calibrated. The noise is raised until the reported bound meets the target too.
     """
     while noise_multiplier > 0:
-        reported = _predict_report(accountant, noise_multiplier, rate, steps, delta)
+        reported = _predict_opacus_report(accountant, noise_multiplier, rate, steps, delta)
         if reported <= epsilon:
             break
         noise_multiplier *= 1 + max(reported / epsilon - 1, 1e-9) if epsilon > 0 else 2.0
     return noise_multiplier
 
 
-def _predict_report(accountant: Accountant, noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def _predict_opacus_report(
+    accountant: Accountant, noise_multiplier: float, rate: float, steps: int, delta: float
+) -> float:
     """Returns the epsilon that the account will report after ``steps`` further steps."""
     planned = Accountant()
     planned.history = [*accountant.history, (noise_multiplier, rate, steps)]
@@ -235,8 +238,8 @@ def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Call
     """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)
-    each, and is charged as these k sums (docs/theory/training.md, section 5). Batches that are not Poisson samples are
-    disjoint within an epoch. Their rates therefore add up, as in Opacus.
+    each. So the step is charged as k such sums (docs/theory/training.md, section 5). Batches that are not Poisson
+    samples are disjoint within an epoch. Therefore the rates of several batches add up, as in Opacus.
     """
 
     def charge_opacus_step(optimizer: Any) -> None:

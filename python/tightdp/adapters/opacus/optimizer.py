@@ -26,8 +26,8 @@ _Base: Any = object
 resolution order."""
 MOST_NOISE = 32768
 """Largest noise multiplier of the optimisers."""
-_noise_multiplier = _check.interval(f"[0, {MOST_NOISE}]")
-_max_grad_norm = _check.interval("[1e-30, 1e30]")
+_noise_multiplier = _check.build_argument_check(f"[0, {MOST_NOISE}]")
+_max_grad_norm = _check.build_argument_check("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -43,12 +43,12 @@ class _OpacusStepSums:
     bounds: float | tuple[float, ...]
     grid: float | None
     shown: list[Any]
-    """The tensors to which ``summed_grad`` of the parameters was last set."""
+    """The tensors to which ``summed_grad`` of the parameters was set last."""
     batches: int = 0
     """Upper bound on the number of the loader's batches whose examples are in the sums. One record may be in all of
     these batches."""
     last: int | None = None
-    """Number of the last of these batches, as the loader's sampler counts them."""
+    """Number of the last batch whose examples are in the sums, as the loader's sampler counts batches."""
 
     @property
     def sensitivity(self) -> float:
@@ -66,7 +66,8 @@ class _OpacusStepSums:
 
 
 class ExactOpacusOptimizer(_Base):
-    """Replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and noise.
+    """A base class that replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and
+    noise.
 
     The other methods, the order in which they are called, and the marks on used gradients are Opacus' own.
     """
@@ -74,11 +75,12 @@ class ExactOpacusOptimizer(_Base):
     def __init__(
         self, optimizer: Any, *, arithmetic: Arithmetic = "exact", generator: Any = None, **options: Any
     ) -> None:
-        clipping.is_arithmetic_exact(arithmetic)
+        clipping.is_clipping_arithmetic_exact(arithmetic)
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True: batches are drawn before their steps
+        # The sampler of the loader, and whether batches are drawn before their steps.
+        self._loader: tuple[CountingOpacusSampler, bool] | None = None
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -87,10 +89,10 @@ class ExactOpacusOptimizer(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Raises ValueError unless there is one bound or, with per-layer clipping, a list with one bound for each
+        """Raises ValueError unless ``max_grad_norm`` is one bound or, with per-layer clipping, one bound for each
         parameter.
 
-        Several bounds must be given as a list or a tuple, because Opacus takes the length.
+        Several bounds must be given as a list or a tuple, because Opacus calls ``len``.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)
@@ -112,7 +114,7 @@ class ExactOpacusOptimizer(_Base):
     def follow_loader(self, loader: Any) -> None:
         """Makes the optimiser use the batch counter of the loader's sampler from now on.
 
-        If an iteration over the loader is abandoned before a step, the sums of its last batch are dropped when the next
+        If an iteration over the loader is abandoned before a step, the sums of the iteration are dropped when the next
         iteration begins.
 
         ``loader`` is the data loader of the run. A loader without such a counter changes nothing and raises no
@@ -128,7 +130,7 @@ class ExactOpacusOptimizer(_Base):
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
-        """Marks the next call of ``step`` as one that only adds up a batch, if ``do_skip`` is true."""
+        """If ``do_skip`` is true, the next call of ``step`` only adds up a batch, and does not end the step."""
         self._drop_abandoned_sums()
         if self._loader is not None:
             self._loader[0].skips = True
@@ -145,7 +147,8 @@ class ExactOpacusOptimizer(_Base):
         return None if self._loader is None else self._loader[0].drawn
 
     def _drop_abandoned_sums(self) -> None:
-        """Drops the sums and signals of an abandoned iteration over the loader, if another has begun since."""
+        """Drops the sums and signals of an abandoned iteration over the loader, if another iteration has begun
+        since."""
         if self._loader is None or self._loader[0].iterations == self._iterations:
             return
         self._iterations = self._loader[0].iterations
@@ -153,7 +156,7 @@ class ExactOpacusOptimizer(_Base):
         self._signalled.clear()
         self._is_last_step_skipped = False
         for p in self.params:
-            if not hasattr(p.summed_grad, "_processed"):  # marked sums await zero_grad
+            if not hasattr(p.summed_grad, "_processed"):  # zero_grad removes sums with this mark
                 p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -177,7 +180,7 @@ class ExactOpacusOptimizer(_Base):
             _check_processed_flag(p.grad_sample)
             if p.summed_grad is not None:
                 _check_processed_flag(p.summed_grad)
-        batches = _collect_grad_samples(self, parameters)
+        batches = _collect_opacus_grad_samples(self, parameters)
         sums, begun = self._begin_step_sums(parameters, batches[0])
         for batch in batches:
             exact = sums.grid is not None
@@ -204,7 +207,7 @@ class ExactOpacusOptimizer(_Base):
         sums.last = now
 
     def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
-        """Returns the sums to add to, and whether they already hold a part of this step."""
+        """Returns the sums to which a batch is to be added, and whether these sums already hold a part of this step."""
         _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._current_norm_bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
@@ -267,7 +270,7 @@ class ExactOpacusOptimizer(_Base):
 
 
 class _ExactDistributedOpacusOptimizer(ExactOpacusOptimizer):
-    """An optimiser that adds up integers over processes: the result is exactly the noisy sum of all examples."""
+    """An optimiser that adds up integers over processes. So the result is exactly the noisy sum of all examples."""
 
     def reduce_gradients(self) -> None:
         """Sets every ``grad`` to the sum over all processes, divided as Opacus divides it."""
@@ -289,8 +292,8 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
 
     Each example's gradient is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public
     grid. Sums of integers do not depend on their order, on how a batch is split or on the number of threads. The noise
-    is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once in each
-    logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
+    is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). The noise is added once in
+    each logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
     The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 
@@ -398,7 +401,7 @@ def _seed_opacus_noise(generator: Any) -> RandomSource:
     return Philox(int(seed))
 
 
-def _collect_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
+def _collect_opacus_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
     """Returns the per-example gradients of each physical batch, as a list of one tensor for each parameter.
 
     All tensors are of one dtype.

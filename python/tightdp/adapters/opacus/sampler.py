@@ -1,4 +1,4 @@
-"""Samplers of batches: one for Poisson batches with the probability that is charged, and ones that count batches."""
+"""Samplers of batches. One sampler draws Poisson batches with the charged probability, and the others count batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class CountingOpacusSampler(_Base):
     iterations = 0
     drawn = 0
     skips = False
-    """True if an optimiser was told to skip steps. An iteration must then not go on after another one has begun."""
+    """True if an optimiser was told to skip steps. Then an iteration must not go on after another iteration has
+    begun."""
 
     def __iter__(self) -> Iterator[list[int]]:
         self.iterations += 1
@@ -47,8 +48,8 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
     """A sampler of Poisson batches: each index is in each batch independently with probability ``sample_rate``.
 
     Batches are drawn from the operating system's randomness, and ``sample_rate`` is rounded down to a multiple of
-    2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator. In effect, this rounds the
-    probability up to a multiple of 2^-24. The resulting probability is a little larger than the one that is charged.
+    2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator. These numbers in effect
+    round the probability up to a multiple of 2^-24, so the probability is a little larger than the charged one.
 
     num_samples : the number of records, at least 1
     sample_rate : the sampling probability, a float in (0, 1]
@@ -59,10 +60,10 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
         self, *, num_samples: int, sample_rate: float, generator: Any = None, steps: int | None = None
     ) -> None:
         super().__init__(
-            num_samples=_check.count("num_samples", num_samples),
+            num_samples=_check.check_count_argument("num_samples", num_samples),
             sample_rate=_check.probability("sample_rate", sample_rate),
             generator=generator,
-            steps=None if steps is None else _check.count("steps", steps, least=0),
+            steps=None if steps is None else _check.check_count_argument("steps", steps, least=0),
         )
 
     def _draw_batches(self) -> Iterator[list[int]]:
@@ -91,7 +92,7 @@ _COUNTED: dict[type, type[CountingOpacusSampler]] = {
 
 
 def make_opacus_sampler_count(loader: Any) -> CountingOpacusSampler | None:
-    """Replaces the batch sampler of a loader by one that counts batches, and returns the new sampler.
+    """Replaces the batch sampler of a loader by a sampler that counts batches, and returns the new sampler.
 
     Returns None if the class of the batch sampler is neither Opacus' nor PyTorch's own.
     """

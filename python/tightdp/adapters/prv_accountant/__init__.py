@@ -1,4 +1,5 @@
-"""Offers tightdp's bounds under prv_accountant's names. Only imports change, and prv_accountant need not be installed.
+"""Offers tightdp's bounds under prv_accountant's names. Programs need only change their imports, and prv_accountant
+need not be installed.
 
 from tightdp.adapters.prv_accountant import PRVAccountant, PoissonSubsampledGaussianMechanism
 from tightdp.adapters.prv_accountant.dpsgd import DPSGDAccountant, find_noise_multiplier

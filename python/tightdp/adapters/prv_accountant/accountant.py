@@ -20,12 +20,12 @@ class PRVAccountant:
     default).
 
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, but have no effect. Each interval is as wide as one of the default engine, at any delta in
+    ``eps_max`` are checked, but have no effect. Intervals are as wide as those of the default engine, at any delta in
     (0, 1).
 
-    ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
-    each, by default ``max_self_compositions``. Raises TypeError for other variables, and ValueError for a number out of
-    its range.
+    ``prvs`` are one or more variables of this package. In the methods, ``num_self_compositions`` is how often each
+    variable is composed, once by default. Raises TypeError for other variables, and ValueError for a number out of its
+    range.
 
     >>> from tightdp.adapters.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
     >>> step = PoissonSubsampledGaussianMechanism(sampling_probability=0.01, noise_multiplier=1.0)
@@ -66,10 +66,12 @@ class PRVAccountant:
         """Returns bounds on delta at any real ``epsilon``."""
         return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
-    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedPRVs:
+    def compute_composition(
+        self, num_self_compositions: int | Sequence[int] | None = None
+    ) -> ComposedPrivacyRandomVariables:
         """Returns the composed variables, which have methods for epsilon and delta."""
         self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # this checks the counts
-        return ComposedPRVs(self, num_self_compositions)
+        return ComposedPrivacyRandomVariables(self, num_self_compositions)
 
     def _ask_both_sides(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
@@ -99,18 +101,18 @@ class PRVAccountant:
         counts = list(given) if isinstance(given, Iterable) else [given]
         if len(counts) != len(self.prvs):
             raise ValueError(f"{name} must have one entry for each of the {len(self.prvs)} prvs, got {given!r}")
-        return [_check.count(name, count, least=least) for count in counts]
+        return [_check.check_count_argument(name, count, least=least) for count in counts]
 
 
-class ComposedPRVs:
-    """The result of ``PRVAccountant.compute_composition``. It returns the same bounds as the accountant."""
+class ComposedPrivacyRandomVariables:
+    """The result of ``PRVAccountant.compute_composition``. Its methods return the same bounds as the accountant."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
         self._accountant, self._counts = accountant, num_self_compositions
 
     def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
-        """Returns bounds on epsilon at ``delta``. The arguments ``delta_error`` and ``epsilon_error`` are for a grid,
-        and have no effect here."""
+        """Returns bounds on epsilon at ``delta``. The arguments ``delta_error`` and ``epsilon_error`` have no effect,
+        because they are about a grid that is not used here."""
         return self._accountant.compute_epsilon(delta, self._counts)
 
     def compute_delta_estimate(self, epsilon: float) -> float:

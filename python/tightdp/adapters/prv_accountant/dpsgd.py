@@ -24,7 +24,7 @@ class DPSGDAccountant(PRVAccountant):
 
     def compute_epsilon(self, delta: float, num_steps: int) -> Triple:  # type: ignore[override]
         """Returns bounds on epsilon at ``delta`` in (0, 1) after ``num_steps`` steps."""
-        return super().compute_epsilon(delta, _check.count("num_steps", num_steps, least=0))
+        return super().compute_epsilon(delta, _check.check_count_argument("num_steps", num_steps, least=0))
 
 
 class Accountant:
@@ -32,7 +32,8 @@ class Accountant:
 
     Parameters
     ----------
-    noise_multiplier, sampling_probability : those of each step; the first is > 0, and the second is in [0, 1].
+    noise_multiplier : noise multiplier of each step, > 0.
+    sampling_probability : sampling probability of each step, in [0, 1].
     delta : in (0, 1).
     max_compositions : the largest number of steps, an integer >= 1.
     eps_error, mesh_size, verbose : accepted, without effect on the bounds.
@@ -57,12 +58,12 @@ class Accountant:
     ) -> None:
         self.delta = _check.open_unit("delta", delta)
         error = 0.1 if eps_error is None else eps_error
-        max_compositions = _check.count("max_compositions", max_compositions)
+        max_compositions = _check.check_count_argument("max_compositions", max_compositions)
         self.accountant = DPSGDAccountant(noise_multiplier, sampling_probability, max_compositions, error)
 
     def compute_epsilon(self, num_compositions: int) -> Triple:
         """Returns bounds on epsilon after ``num_compositions`` steps."""
-        num_compositions = _check.count("num_compositions", num_compositions, least=0)
+        num_compositions = _check.check_count_argument("num_compositions", num_compositions, least=0)
         return self.accountant.compute_epsilon(self.delta, num_compositions)
 
 
@@ -80,7 +81,7 @@ def find_noise_multiplier(
     """
     epsilon = _check.nonnegative("target_epsilon", target_epsilon)
     delta = _check.open_unit("target_delta", target_delta)
-    steps = _check.count("num_steps", num_steps)
+    steps = _check.check_count_argument("num_steps", num_steps)
     _check.positive("eps_error", eps_error)
     _check.positive("mu_max", mu_max)
     found = least_noise_multiplier(epsilon, delta, sampling_probability, steps)

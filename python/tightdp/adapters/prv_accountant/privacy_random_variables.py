@@ -15,36 +15,37 @@ from ...accounting.numerics.outward import Range
 from ...losses import PrivacyLoss
 
 
-class RoundedPRVMechanisms(NamedTuple):
-    """Two mechanisms that enclose one whose parameter cannot be represented exactly.
+class PRVAdapterMechanisms(NamedTuple):
+    """Two mechanisms that enclose a mechanism whose parameter cannot be represented exactly.
 
-    ``worse`` is less private, and ``better`` is more private. None stands for a mechanism that reveals nothing.
+    ``worse`` is less private than the enclosed mechanism, and ``better`` is more private. None stands for a mechanism
+    that reveals nothing.
     """
 
     worse: m.Mechanism | None
     better: m.Mechanism | None
 
     @classmethod
-    def from_unrounded(cls, mechanism: m.Mechanism | None) -> RoundedPRVMechanisms:
+    def from_unrounded(cls, mechanism: m.Mechanism | None) -> PRVAdapterMechanisms:
         return cls(mechanism, mechanism)
 
 
-def _round_prv_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> RoundedPRVMechanisms:
+def _round_noise_of_prv_adapter(kind: Callable[[float], m.Mechanism], multiplier: Range) -> PRVAdapterMechanisms:
     """Returns the mechanisms at both ends of a range of noise multipliers.
 
     A lower end that underflows to 0 stands for a mechanism that reveals everything. An upper end that overflows stands
-    for one that reveals nothing.
+    for a mechanism that reveals nothing.
     """
     worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
-    return RoundedPRVMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
+    return PRVAdapterMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
-    """The privacy loss Y of a mechanism, where the output is drawn with the record in the data.
+    """The privacy loss Y of a mechanism, for an output that is drawn with the record in the data.
 
-    Derive a class from this one for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function
-    of Y, given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As
-    in prv_accountant, the bounds are then for this direction of the neighbours only.
+    Derive a class from this class for a loss of your own. ``cdf(t)`` takes an array and returns the distribution
+    function of Y, given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is
+    infinite. As in prv_accountant, the bounds for your own loss are for removing the record only.
 
     >>> import numpy as np
     >>> from tightdp.adapters.prv_accountant import PrivacyRandomVariable
@@ -58,7 +59,7 @@ class PrivacyRandomVariable:
     def cdf(self, t: Any) -> Any:
         """Returns P[Y <= t] given that Y is finite.
 
-        Raises NotImplementedError: a class of your own defines it.
+        Raises NotImplementedError, because a class of your own must define this method.
         """
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
@@ -67,7 +68,7 @@ class PrivacyRandomVariable:
         """Probability that Y is infinite."""
         return 0.0
 
-    def _build_mechanisms(self) -> RoundedPRVMechanisms:
+    def _build_mechanisms(self) -> PRVAdapterMechanisms:
         """Returns the mechanism of this loss as both ``worse`` and ``better``, since no parameter is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
@@ -76,7 +77,7 @@ class PrivacyRandomVariable:
 
         high = self._find_edge(1.0)
         low = -self._find_edge(-1.0)
-        return RoundedPRVMechanisms.from_unrounded(
+        return PRVAdapterMechanisms.from_unrounded(
             PrivacyLoss.from_cdf(evaluate_finite_part, low=low, high=high, infinity=infinity, points=1 << 18)
         )
 
@@ -88,12 +89,12 @@ class PrivacyRandomVariable:
         return edge
 
 
-class _KnownPRV(PrivacyRandomVariable):
-    """The privacy loss of a mechanism of this library. No bound is computed from ``cdf``, which is for information."""
+class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
+    """The privacy loss of a mechanism of this library. The method ``cdf`` is for information, and no bound needs it."""
 
-    _found: RoundedPRVMechanisms
+    _found: PRVAdapterMechanisms
 
-    def _build_mechanisms(self) -> RoundedPRVMechanisms:
+    def _build_mechanisms(self) -> PRVAdapterMechanisms:
         return self._found
 
     def cdf(self, t: Any) -> Any:
@@ -126,7 +127,7 @@ class _KnownPRV(PrivacyRandomVariable):
         return found
 
 
-class PoissonSubsampledGaussianMechanism(_KnownPRV):
+class PoissonSubsampledGaussianMechanism(_AdaptedPrivacyRandomVariable):
     """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed.
 
     ``sampling_probability`` is in [0, 1], and ``noise_multiplier`` is > 0. Raises ValueError for other numbers.
@@ -139,10 +140,10 @@ class PoissonSubsampledGaussianMechanism(_KnownPRV):
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
         q = _check.closed_unit("sampling_probability", sampling_probability)
         gaussian = m.Gaussian(noise_multiplier)
-        self._found = RoundedPRVMechanisms.from_unrounded(m.PoissonSampled(gaussian, q) if q else None)
+        self._found = PRVAdapterMechanisms.from_unrounded(m.PoissonSampled(gaussian, q) if q else None)
 
 
-class GaussianMechanism(_KnownPRV):
+class GaussianMechanism(_AdaptedPrivacyRandomVariable):
     """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``.
 
     Raises ValueError for a number that is not positive.
@@ -155,10 +156,12 @@ class GaussianMechanism(_KnownPRV):
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
         sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
-        self._found = _round_prv_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
+        self._found = _round_noise_of_prv_adapter(
+            m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma)
+        )
 
 
-class LaplaceMechanism(_KnownPRV):
+class LaplaceMechanism(_AdaptedPrivacyRandomVariable):
     """The loss of Laplace noise of scale 1 on a sum of sensitivity ``mu``.
 
     Raises ValueError for a number that is not positive.
@@ -169,10 +172,10 @@ class LaplaceMechanism(_KnownPRV):
     """
 
     def __init__(self, mu: float) -> None:
-        self._found = _round_prv_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
+        self._found = _round_noise_of_prv_adapter(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
 
-class PureDPMechanism(_KnownPRV):
+class PureDPMechanism(_AdaptedPrivacyRandomVariable):
     """A loss that covers every mechanism that is ``eps``-DP.
 
     Raises ValueError for an ``eps`` below 0.
@@ -183,10 +186,10 @@ class PureDPMechanism(_KnownPRV):
     """
 
     def __init__(self, eps: float) -> None:
-        self._found = RoundedPRVMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
+        self._found = PRVAdapterMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
 
 
-class ApproximateDPMechanism(_KnownPRV):
+class ApproximateDPMechanism(_AdaptedPrivacyRandomVariable):
     """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP.
 
     Raises ValueError for an ``epsilon`` below 0 or a ``delta`` outside [0, 1].
@@ -199,7 +202,7 @@ class ApproximateDPMechanism(_KnownPRV):
     """
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        self._found = RoundedPRVMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
+        self._found = PRVAdapterMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
 
     @property
     def pm_inf(self) -> float:

@@ -18,8 +18,8 @@ Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters, computed from releases alone."""
 
 
-batch_size = _check.interval("[1e-6, inf)")
-"""Check of an expected batch size. If it were below 1e-6, an epoch would have more steps than anybody takes."""
+batch_size = _check.build_argument_check("[1e-6, inf)")
+"""Check of an expected batch size. With a batch size below 1e-6, an epoch would have more steps than anybody takes."""
 
 
 def build_algorithm_release(noise_multiplier: float, sampling_probability: float) -> Mechanism:
@@ -42,7 +42,7 @@ class AlgorithmReleases(NamedTuple):
 
 
 class AlgorithmPlan(NamedTuple):
-    """The releases of a run, fixed before any record is looked at.
+    """The releases of a run, which are fixed before any record is read.
 
     Fields
     ------
@@ -63,13 +63,13 @@ class AlgorithmPlan(NamedTuple):
     budget: ReleaseBudget
     run: Run
     releases: int | None = None
-    """Number of releases. None if it depends on released values."""
+    """Number of releases. It is None if the number depends on released values."""
     used: Mapping[str, Any] = MappingProxyType({})
-    """Chosen values of the settings that the user left open, and derived settings. The statement lists them."""
+    """The chosen values of settings that the user left open, and derived settings. The statement lists all of these."""
 
 
 MOST_RELEASES = 10**7
-"""Largest number of releases of a plan. On a thousand records, so many releases take an hour."""
+"""Largest number of releases of a plan. On a thousand records, a plan with so many releases takes an hour."""
 
 
 MOST_STEPS = MOST_RELEASES // 4
@@ -88,10 +88,10 @@ def compute_smallest_batch_share(epochs: float) -> float:
 
 def check_algorithm_step_count(name: str, value: Any) -> int:
     """Returns a checked setting that says how many releases are made."""
-    return _check.count(name, value, most=MOST_RELEASES)
+    return _check.check_count_argument(name, value, most=MOST_RELEASES)
 
 
-def check_algorithm_plan_length(plan: AlgorithmPlan) -> None:
+def check_algorithm_release_count(plan: AlgorithmPlan) -> None:
     """Raises ValueError, before anything is released, if a plan has more than ``MOST_RELEASES`` releases."""
     charged = sum(count for _, count in plan.budget.charge().parts)
     releases = max(plan.releases or 0, charged)
@@ -100,11 +100,11 @@ def check_algorithm_plan_length(plan: AlgorithmPlan) -> None:
 
 
 class Algorithm(Protocol):
-    """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
+    """The interface of an algorithm, which is a frozen dataclass of settings.
 
     If the attribute ``cost_is_public`` is true, the cost of a plan's releases does not depend on the number of records.
     A private count of the records is then cheap, and every plan must keep to the same cost (docs/theory/exact.md,
-    section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once: sums over
+    section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once, and sums over
     blocks of records are not enough.
 
     docs/architecture.md has a complete algorithm.

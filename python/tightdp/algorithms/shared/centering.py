@@ -1,8 +1,8 @@
 """Subtraction of a private mean from the features, which makes gradients smaller and the loss better conditioned.
 
-The gradient of a linear model for features x and residual r is r x^T, and all rows of a table have a part of x in
-common. On typical one-hot tables, subtracting the mean makes |x| a quarter smaller, so the same clipping needs a
-quarter less noise. The mean costs one release."""
+The gradient of a linear model for features x and residual r is r x^T. The mean of x is a part that all rows of a table
+have in common. On typical one-hot tables, |x| is a quarter smaller without the mean. So the clipping norm and the noise
+can be a quarter smaller. The mean costs one release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...models.model import Vector
 from .algorithm import Run
 
 LEAST_SHARE = 1e-6
-"""Smallest accepted share of the budget. With a smaller one, the noise may be more than the gate can draw."""
+"""Smallest accepted share of the budget. With a smaller share, the noise may be more than the gate can draw."""
 
 
 def check_centering_share(name: str, value: Any) -> float:
@@ -30,13 +30,13 @@ def check_centering_share(name: str, value: Any) -> float:
 
 
 def can_center_features(public: Public) -> bool:
-    """Tells whether features can be centred: the model is linear, and has an intercept that can absorb the shift by the
-    centre."""
+    """Tells whether features can be centred. The model must be linear, with an intercept that can absorb the shift by
+    the centre."""
     return public.linear is not None and public.linear.intercept
 
 
 def compute_centering_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
-    """Returns the noise multiplier of the mean's release with which its mu^2 is the part ``share`` of the run's mu^2.
+    """Returns the noise multiplier with which the release of the mean has the part ``share`` of the run's mu^2.
 
     The mu^2 of the steps is about (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
@@ -45,8 +45,8 @@ def compute_centering_noise(noise_multiplier: float, sampling_probability: float
 def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     """Returns a run that releases the sum of the features and then calls ``descend`` on centred features.
 
-    Before the sum, each row of d features is scaled down to norm sqrt(d)/2. This is the norm of d features of which a
-    quarter are 1, and it is more than the norms of one-hot rows and of images in [0, 1]. If rows are longer, the
+    Before the sum, each row of d features is scaled down to norm sqrt(d)/2. One-hot rows and images in [0, 1] have
+    smaller norms: a row has the norm sqrt(d)/2 if a quarter of its d features are 1. If rows have larger norms, the
     centre differs from the mean. The centre is then less useful, but just as private.
     """
 

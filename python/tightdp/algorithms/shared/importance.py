@@ -1,8 +1,8 @@
 """Importance sampling in two stages, which needs the gradients of few records in each step.
 
-The first stage draws candidates by bounds on the norms of their gradients. The second stage takes some candidates, by
-the norms themselves. The bound on a record's norm is from the last time that its gradient was computed, so a step
-computes gradients of candidates alone. Bounds, candidates and norms are as private as the records
+The first stage draws candidates by bounds on the norms of the records' gradients. The second stage takes some
+candidates, by the norms themselves. The bound for a record is from the last time that its gradient was computed, so a
+step computes gradients of candidates alone. Bounds, candidates and norms are as private as the records
 (docs/theory/dpis.md, section 3).
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ...release.noise import RandomSource
 
 COIN = 2.0**-50
-"""Number subtracted from every probability. It exceeds 2^-53, the resolution of the uniform numbers that are compared
-with the probability (docs/theory/dpis.md, section 3)."""
+"""Number subtracted from every probability. The number exceeds 2^-53, the resolution of the uniform numbers that are
+compared with the probability (docs/theory/dpis.md, section 3)."""
 
 Reals = NDArray[np.float64]
 """Array with a real number for each record."""
@@ -28,17 +28,18 @@ Chosen = NDArray[np.bool_]
 class ImportanceSampling(NamedTuple):
     """A sampling scheme that takes record k with probability at most q min(|g_k|, C) / C.
 
-    Here g_k is the record's gradient. The probability is never larger, whatever the remembered bound on |g_k| is.
+    Here g_k is the record's gradient, q is ``sampling_probability``, and C is ``max_norm``. The probability is never
+    larger, whatever the remembered bound on |g_k| is.
     """
 
     sampling_probability: float
-    """Largest probability of taking a record, q."""
+    """Largest probability of taking a record."""
     max_norm: float
-    """Clipping norm, C."""
+    """Clipping norm."""
     reach: float
-    """Factor by which the bound for later steps exceeds the norm that was seen."""
+    """Factor by which the bound for later steps exceeds the norm in this step."""
     floor: float
-    """Smallest norm, divided by C, from which a bound is computed."""
+    """Smallest norm, divided by the clipping norm, from which a bound is computed."""
 
     def bound_norms(self, norms: Reals) -> Reals:
         """Returns bounds on the norms of gradients in later steps, from the norms in this step."""
@@ -51,8 +52,8 @@ class ImportanceSampling(NamedTuple):
     def select_by_norms(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
         """Flips the second coin of every candidate, and returns a mask of the candidates that are taken.
 
-        ``coins`` has a uniform number for each candidate, and ``bounds`` the bound with which it was drawn. The mask is
-        False where a norm is infinite.
+        For each candidate, ``coins`` has a uniform number, and ``bounds`` has the bound by which the candidate was
+        drawn. The mask is False where a norm is infinite.
         """
         clipped = np.minimum(np.minimum(norms, self.max_norm), bounds)
         return (coins < clipped / bounds - COIN) & (norms < np.inf)

@@ -1,4 +1,4 @@
-"""Optimizers, which take steps along released gradients. They are post-processing and cost no privacy."""
+"""Optimizers, which take steps along released gradients. These steps are post-processing and cost no privacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...models.model import Vector
 
 
 class Optimizer(Protocol):
-    """A frozen description of an optimizer, whose ``make_stepper`` makes the mutable state of one run."""
+    """The frozen settings of an optimizer. ``make_stepper`` returns a function with the changing state of one run."""
 
     def make_stepper(self, size: int) -> Stepper: ...
 
@@ -51,8 +51,8 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, _check.positive, "learning_rate")
-        _check.replace_checked_fields(self, _check.below_one, "momentum")
+        _check.check_dataclass_fields(self, _check.positive, "learning_rate")
+        _check.check_dataclass_fields(self, _check.below_one, "momentum")
 
     def make_stepper(self, size: int) -> Stepper:
         """Returns the function that takes one step, from ``size`` parameters and their gradient to new parameters."""
@@ -91,11 +91,12 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        _check.replace_checked_fields(self, _check.positive, "learning_rate", "damping")
-        _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
+        _check.check_dataclass_fields(self, _check.positive, "learning_rate", "damping")
+        _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
-        """Returns Adam's step for ``size`` parameters. The step keeps the moments of the gradients that it has seen."""
+        """Returns the function that takes one step of Adam for ``size`` parameters. The function keeps the moments of
+        past gradients."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
         def take_adam_step(w: Vector, gradient: Vector) -> Vector:
@@ -110,8 +111,8 @@ class Adam:
 
 
 class MeanOfLastIterates:
-    """The mean of the last steps * share iterates. It has less noise than a single iterate. With share 0 it is the last
-    iterate."""
+    """The mean of the last steps * share iterates. The mean has less noise than a single iterate. With share 0 the mean
+    is the last iterate."""
 
     def __init__(self, steps: int, share: float) -> None:
         self._skip = steps - max(1, round(steps * share))

@@ -6,9 +6,9 @@ sigma. The weight then moves by (total length) max_norm / signal, where the tota
 
     signal = B sqrt(T) / sigma.
 
-At a given privacy budget, the signal hardly depends on the number of steps. For full batches it is N, the number of
-records, divided by the noise multiplier of the whole run. So the total length can be chosen to give each weight a
-wanted standard deviation, which is called its spread. A larger total length means less bias and more noise.
+At a given privacy budget, the signal hardly depends on the number of steps. For full batches the signal is N, the
+number of records, divided by the noise multiplier of the whole run. So the total length can be chosen such that noise
+gives each weight a wanted standard deviation, the spread. A larger total length means less bias and more noise.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from ...gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
-"""Default sampling probability. With it 20 epochs have 1,000 steps, which are short enough for the step length not to
-matter. At noise multipliers of about 1 or more, full batches would not give better privacy."""
+"""Default sampling probability. With this probability 20 epochs have 1,000 steps. So many steps are so short that
+shorter ones would not change the result. At noise multipliers of about 1 or more, full batches would not give better
+privacy."""
 SPREAD = 2.3
-"""Factor in the default spread, chosen by experiments on Adult, Bank, IPUMS-BR and MNIST. There, half or twice this
-factor costs .1 to .5% of accuracy."""
+"""Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On these, half
+or twice this factor costs .1 to .5% of accuracy."""
 
 STRIDE = 8.0
-"""Length of a step, momentum included, that is short enough: results do not change with shorter ones. The length is 2
-divided by 1/4, the curvature of a logistic loss along the intercept."""
+"""Length of a step, momentum included, that is short enough. Results do not change with shorter steps. The length is 2
+divided by 1/4, the largest curvature of a logistic loss along the intercept."""
 
 
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
     """Returns the sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
-    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If it is None, the
-    default 2.3 signal^(1/5) / sqrt(features) takes its place. This default grows with the signal because noise along
-    curved directions contracts, which makes a larger total length worthwhile. It falls with the number d of features
-    because a score is a sum of about d terms.
+    ``spread`` is the standard deviation that noise alone would give a weight by the last step. If ``spread`` is None,
+    the default 2.3 signal^(1/5) / sqrt(features) takes its place. This default grows with the signal because noise
+    along curved directions contracts, which makes a larger total length worthwhile. The default falls with the number d
+    of features because a score is a sum of about d terms.
     """
     if spread is None:
         outputs = 1 if public.loss is None else public.loss.outputs
@@ -44,25 +45,25 @@ def choose_total_step_length(public: Public, signal: float, max_norm: float, spr
     return spread * signal / max_norm
 
 
-def bound_curvature_for_steps(max_norm: float) -> float:
+def bound_curvature_for_step_length(max_norm: float) -> float:
     """Returns the largest curvature of a logistic loss along the intercept if gradients are clipped to ``max_norm``.
 
-    This is the largest curvature where the residual is below ``max_norm`` (docs/theory/training.md, section 7). Other
-    losses are assumed to have the same largest curvature."""
+    The maximum is over residuals up to ``max_norm`` (docs/theory/training.md, section 7). Other losses are assumed to
+    have the same largest curvature."""
     residual = min(max_norm, 0.5)
     return residual * (1 - residual)
 
 
-def choose_plain_sgd_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
-    """Returns steps of length ``stride``, momentum included, or shorter ones if these would diverge.
+def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+    """Returns steps of length ``stride``, momentum included, or shorter steps if steps of this length would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
-    are short enough for the intercept: with longer ones, a larger budget would give worse probabilities. Clipped
-    gradients are bounded, so they cannot make weights diverge. The gradient of the penalty can, so r times the
-    regularization is kept within half of the limit. The gradient of a squared loss is unbounded too. Its curvature is
-    at most |x|^2, and the number of parameters stands for |x|^2, because features are in [0, 1].
+    are short enough for the intercept. With longer steps, a larger budget would give worse probabilities. Clipped
+    gradients are bounded, so they cannot make weights diverge. But the gradient of the penalty can, so r times the
+    regularization is kept within half of the limit. The gradient of a squared loss can make weights diverge too. The
+    curvature of this loss is at most |x|^2, which is at most the number of parameters for features in [0, 1].
     """
-    longest = 2 * (1 + momentum) / bound_curvature_for_steps(max_norm)
+    longest = 2 * (1 + momentum) / bound_curvature_for_step_length(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
     if public.loss is not None and math.isinf(public.loss.lipschitz):
         curvature += public.loss.curvature * public.size
@@ -74,10 +75,10 @@ def choose_plain_sgd_steps(public: Public, stride: float, max_norm: float, momen
 def resolve_algorithm_optimizer(
     public: Public, given: Optimizer | None, signal: float, steps: int, max_norm: float, spread: float | None
 ) -> Optimizer:
-    """Returns the optimizer that was ``given``, after a check that it is stable. If it is None, returns plain steps
-    whose total length follows from ``signal`` and ``spread``."""
+    """Returns the optimizer that was ``given``, after a check of its step length. If ``given`` is None, returns plain
+    steps whose total length follows from ``signal`` and ``spread``."""
     if given is None:
-        return choose_plain_sgd_steps(
+        return choose_sgd_step_length(
             public, choose_total_step_length(public, signal, max_norm, spread) / steps, max_norm
         )
     check_stable_step_length("optimizer", public, given)
@@ -85,7 +86,7 @@ def resolve_algorithm_optimizer(
 
 
 def check_stable_step_length(name: str, public: Public, optimizer: Optimizer | None) -> None:
-    """Raises ValueError if plain steps given by the caller would diverge for the penalty alone."""
+    """Raises ValueError if the optimizer takes plain steps that would diverge because of the penalty alone."""
     if not isinstance(optimizer, SGD):
         return
     limit = 2 * (1 + optimizer.momentum)

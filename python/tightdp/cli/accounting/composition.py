@@ -24,7 +24,7 @@ from .expression import parse_composition_text
 from .number import parse_integer_argument, parse_real_argument
 
 DIGITS = ".12g"
-"""Format in which the ends of bounds are printed. The ends are rounded outward."""
+"""Format in which the ends of bounds are printed. A lower end is rounded down, and an upper end is rounded up."""
 
 
 NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
@@ -33,8 +33,8 @@ NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must
 def add_training_arguments(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """Adds the options that describe DP-SGD: the sampling probability and the number of steps.
 
-    With ``noise``, it also adds the noise multiplier, and an option that describes any other composition instead of
-    DP-SGD.
+    If ``noise`` is true, also adds the option of the noise multiplier, and an option that describes any other
+    composition instead of DP-SGD.
     """
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
@@ -107,7 +107,7 @@ def build_composition_from_arguments(arguments: argparse.Namespace) -> Compositi
 def build_training_from_arguments(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
     """Returns the composition of DP-SGD with this noise multiplier."""
     q, steps = get_sampling_arguments(arguments)
-    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
+    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.check_count_argument("steps", steps)
 
 
 def get_sampling_arguments(arguments: argparse.Namespace) -> tuple[float, int]:
@@ -140,7 +140,7 @@ def make_bound_command(
     return add_command_arguments, run_command
 
 
-# Help texts of the option for the value at which the other quantity is bounded.
+# Help texts of the options --delta and --epsilon, at whose value the other quantity is bounded.
 _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 

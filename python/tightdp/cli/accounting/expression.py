@@ -1,6 +1,6 @@
 """Reads compositions from text.
 
-Such a text may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
+The text of a composition may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 from ... import mechanisms, selections_and_groups
 from ...composition import Composable, Composition, Mechanism
-from ...selections_and_groups import POISSON, Derived
+from ...selections_and_groups import POISSON, SelectionOrGroup
 
 _CONSTRUCTORS: dict[str, Any] = {
     cls.__name__: cls
-    for cls in (*Mechanism.__subclasses__(), *Derived.__subclasses__())
-    if cls.__module__ in (mechanisms.__name__, selections_and_groups.__name__) and cls is not Derived
+    for cls in (*Mechanism.__subclasses__(), *SelectionOrGroup.__subclasses__())
+    if cls.__module__ in (mechanisms.__name__, selections_and_groups.__name__) and cls is not SelectionOrGroup
 } | {"banded_factorization": mechanisms.banded_factorization}
 
 

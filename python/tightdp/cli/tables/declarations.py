@@ -1,7 +1,7 @@
-"""Reads declarations from the command line: labels and categories that a model file may name, bounds, and the like.
+"""Reads declarations from the command line, such as bounds, and labels and categories that a model file may name.
 
-Labels and categories can be known in three ways. They are declared, or they are all values that occur in the file,
-which are thereby declared public, or they are learned with noise.
+There are three ways to know labels and categories. The user declares them, or declares that all values in the file are
+public, or lets the command learn them with noise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Declarations:
     fills: Mapping[str, Fill] = field(default_factory=dict)
     """Numbers that replace the missing numbers of a column, by column."""
     missing: frozenset[str] = frozenset()
-    """Texts of cells that count as missing, besides those of the option --missing."""
+    """Texts of cells that count as missing, besides the texts of the option --missing."""
     complete: bool = False
     """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 
@@ -49,7 +49,7 @@ class Declarations:
         """
         if self.classes == LEARN:
             return LEARN
-        labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
+        labels = _declare_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
         if len(labels) < 2:
             raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
         return labels
@@ -66,7 +66,7 @@ class Declarations:
                         f"declared with --schema"
                     )
         return {
-            column: _list_occurring_values(rows, column, f"--categories {column}=") if given is None else given
+            column: _declare_occurring_values(rows, column, f"--categories {column}=") if given is None else given
             for column, given in self.categories.items()
         }
 
@@ -189,7 +189,7 @@ def _split_declared_names(given: list[str]) -> list[str]:
 
 
 def _parse_declared_fills(given: list[str]) -> dict[str, Fill]:
-    """Returns the numbers that replace missing ones, by column."""
+    """Returns the numbers that replace missing numbers, by column."""
     found: dict[str, Fill] = {}
     for part in _split_declared_names(given):
         name, equals, text = part.rpartition("=")
@@ -201,7 +201,8 @@ def _parse_declared_fills(given: list[str]) -> dict[str, Fill]:
 
 
 def _parse_declared_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
-    """Returns the bounds by column. Raises ValueError unless bounds are finite and the lower is below the upper one."""
+    """Returns the bounds by column. Raises ValueError unless bounds are finite and each lower bound is below the upper
+    bound."""
     bounds = {}
     for part in ",".join(given).split(","):
         if not part:
@@ -228,7 +229,7 @@ def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
     return values
 
 
-def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
+def _declare_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
     """Returns all values of a column. Raises ValueError, which names ``option``, if the column has no value or too
     many."""
     found = set(rows.get_column(column)).difference(NO_VALUE)

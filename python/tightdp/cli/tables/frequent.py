@@ -34,9 +34,11 @@ def run_command(arguments: argparse.Namespace) -> int:
     files.check_standard_output()
     found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
     if arguments.json:
-        files.print_release(json.dumps({"statement": found.statement.to_dict(), "values": found.values}))
+        files.print_command_release(json.dumps({"statement": found.statement.to_dict(), "values": found.values}))
         return 0
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(found.values)
-    files.print_release(f"{found.statement}\n--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}")
+    files.print_command_release(
+        f"{found.statement}\n--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}"
+    )
     return 0

@@ -24,8 +24,8 @@ from ...statement.column_words import state_fact_of_bounds, state_fact_of_catego
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
-second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
-learned. This third fact is None if nothing replaces missing numbers."""
+second is whether the column's categories or bounds are learned. The third is whether the number that replaces missing
+numbers is learned. The third fact is None if nothing replaces missing numbers."""
 
 
 class FittedColumns(NamedTuple):
@@ -37,7 +37,7 @@ class FittedColumns(NamedTuple):
     statement: Statement
 
 
-def plan_table_pipeline(
+def build_command_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
     """Returns the pipeline of a table, which learns its columns and trains its classifier under one budget."""
@@ -45,9 +45,9 @@ def plan_table_pipeline(
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
     for column in columns:
-        groups.setdefault(_choose_transformer_group(column), []).append(column)
+        groups.setdefault(_find_group_of_command_column(column), []).append(column)
     parts = [
-        (f"part {i}", _build_transformer_of_group(group, members), [column.name for column in members])
+        (f"part {i}", _build_transformer_of_command(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
     classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline sets these
@@ -60,7 +60,7 @@ def plan_table_pipeline(
     )
 
 
-def count_declared_classes(classifier: Any) -> int:
+def count_command_classes(classifier: Any) -> int:
     """Returns the number of declared labels, or 2 if labels are to be learned or the model is a regression."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
@@ -75,34 +75,34 @@ def fit_learned_columns(
     arguments: argparse.Namespace,
 ) -> FittedColumns:
     """Learns the columns and trains on the records that are ``kept``, under one budget."""
-    model = plan_table_pipeline(columns, classifier, arguments)
+    model = build_command_pipeline(columns, classifier, arguments)
 
-    def read_cells_of_column(column: Column | LearnedColumn) -> Any:
+    def read_command_cells(column: Column | LearnedColumn) -> Any:
         """Returns a column's texts or numbers for the records that are ``kept``."""
-        if _choose_transformer_group(column)[0]:
+        if _find_group_of_command_column(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
         return rows.read_numbers(column.name, allow_missing=allowed)[kept]
 
-    read = run_attempts_for_columns([lambda c=c: read_cells_of_column(c) for c in columns])  # type: ignore[misc]
+    read = run_attempts_for_columns([lambda c=c: read_command_cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
     records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
-    warn_of_doubtful_bounds(model, len(columns), classifier, records)
+    warn_command_of_doubtful_bounds(model, len(columns), classifier, records)
     model.fit(table, labels[kept])
-    doubtful = find_doubtful_learned_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
+    doubtful = find_doubtful_command_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
-    found = [_read_fitted_columns(member, names) for _, member, names in transformer.transformers_]
+    found = [_read_command_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
     whole = tuple(column for column in made if isinstance(column, NumberColumn) or column.categories)
     return FittedColumns(
-        whole, trained, _name_columns_in_statement(model.statement_, trained.statement_, columns, made, doubtful)
+        whole, trained, _state_command_columns(model.statement_, trained.statement_, columns, made, doubtful)
     )
 
 
-def find_doubtful_learned_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
-    """Returns the columns whose learned bounds cannot be right, with the reason for each.
+def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
+    """Returns a text for each column whose learned bounds cannot be right.
 
-    The reason is that there is too much noise for the number of records.
+    The text says that there is too much noise for the number of records.
     """
     spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline sets both
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
@@ -121,14 +121,14 @@ def find_doubtful_learned_bounds(transformer: ColumnTransformer, records: int) -
     return found
 
 
-def warn_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
+def warn_command_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
     """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
 
     The warning may depend on a private number of records, so it must not be published. The statement has the same
     warning, computed from a number of records that is public or was released.
     """
-    plan = model._plan(columns, count_declared_classes(classifier))
-    doubtful = find_doubtful_learned_bounds(plan.steps[0][1], records)
+    plan = model._plan(columns, count_command_classes(classifier))
+    doubtful = find_doubtful_command_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
         names = join_column_names(name for name, each in doubtful.items() if each == why)
         print(
@@ -138,7 +138,7 @@ def warn_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: An
         )
 
 
-def _choose_transformer_group(column: Column | LearnedColumn) -> Group:
+def _find_group_of_command_column(column: Column | LearnedColumn) -> Group:
     """Returns the group of a column. All columns of a group share a transformer."""
     if isinstance(column, CategoryColumn) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
@@ -146,7 +146,7 @@ def _choose_transformer_group(column: Column | LearnedColumn) -> Group:
     return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
 
 
-def _build_transformer_of_group(group: Group, columns: list[Any]) -> PrivateTransformer:
+def _build_transformer_of_command(group: Group, columns: list[Any]) -> PrivateTransformer:
     """Returns the transformer of all columns of a group."""
     categories, learns, fills = group
     if categories:
@@ -160,10 +160,10 @@ def _build_transformer_of_group(group: Group, columns: list[Any]) -> PrivateTran
     return Chain([("fill", filler), ("scale", scaler)])
 
 
-def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
-    """Returns the columns ``names`` as the fitted transformer ``member`` has learned them.
+def _read_command_columns(member: Any, names: list[str]) -> list[Column]:
+    """Returns the columns ``names``, with the bounds or categories that the fitted transformer ``member`` has.
 
-    A text column may have no categories, if none was frequent.
+    A text column may have no categories, if no value was frequent.
     """
     if isinstance(member, OneHotEncoder):
         return [CategoryColumn(name, known) for name, known in zip(names, member.categories_, strict=True)]
@@ -173,14 +173,14 @@ def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
     return [NumberColumn(*each) for each in zip(names, low, high, fills, strict=True)]
 
 
-def _name_columns_in_statement(
+def _state_command_columns(
     whole: Statement,
     trained: Statement,
     columns: Sequence[Column | LearnedColumn],
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
-    """Returns the pipeline's statement, with lines that name the table's columns and what was learned about them."""
+    """Returns the pipeline's statement, with lines that name the table's columns and the learned facts about them."""
     found = {column.name: column for column in made}
     released = []
     for column in columns:

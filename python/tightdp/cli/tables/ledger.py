@@ -75,13 +75,13 @@ def run_command(arguments: argparse.Namespace) -> int:
         ledger = Ledger(arguments.ledger)
     if arguments.action == "spend":
         ledger.spend(shared.build_composition_from_arguments(arguments), note=arguments.note)
-    plain = _dump_ledger_values(ledger, arguments.action == "report")
-    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_describe_ledger(ledger, plain)))
+    plain = _dump_command_ledger(ledger, arguments.action == "report")
+    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_describe_command_ledger(ledger, plain)))
     return 0
 
 
-def _dump_ledger_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
-    """Returns the budget and the spent share as plain values for JSON. With ``entries`` it adds the history."""
+def _dump_command_ledger(ledger: Ledger, entries: bool) -> dict[str, Any]:
+    """Returns the budget and the spent share as plain values for JSON, and with ``entries`` also the history."""
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
         "dataset": ledger.dataset,
@@ -106,8 +106,8 @@ def _dump_ledger_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
     return plain
 
 
-def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
-    """Returns the lines that describe the ledger. They include its entries if ``plain`` has them."""
+def _describe_command_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
+    """Returns the lines that describe the ledger. If ``plain`` has a history, each entry has a line."""
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [

@@ -56,12 +56,12 @@ def run_command(arguments: argparse.Namespace) -> int:
         writer.writerows(
             [header, *predicted]
             if arguments.raw
-            else (map(_mark_spreadsheet_formula, row) for row in (header, *predicted))
+            else (map(_mark_formula_in_command_output, row) for row in (header, *predicted))
         )
     return 0
 
 
-def _mark_spreadsheet_formula(cell: str) -> str:
+def _mark_formula_in_command_output(cell: str) -> str:
     """Returns a cell that no spreadsheet runs as a formula.
 
     A text that begins like a formula gets a quotation mark before it. Labels come from a model file, which others may

@@ -42,14 +42,14 @@ def run_command(arguments: argparse.Namespace) -> int:
     written = files.read_csv_format_arguments(arguments)
     rows = Rows.read(arguments.data, written)
     drafted = draft_schema(rows, arguments.label, arguments.learn, written.missing)
-    text = _write_schema_draft(drafted)
+    text = _write_command_schema_draft(drafted)
     out.touch(mode=0o600)  # only the holder of the data may read the draft
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
 
 
-def _write_schema_draft(schema: dict[str, Any]) -> str:
+def _write_command_schema_draft(schema: dict[str, Any]) -> str:
     """Returns JSON text with one line for each column, which is easy to review."""
 
     def dump_schema_value(value: Any) -> str:

@@ -10,7 +10,7 @@ from .. import files
 from ..accounting.composition import check_output_writable
 
 PAGE = b"<!DOCTYPE html>"
-"""The first bytes of a statement's page."""
+"""The bytes with which the page of a statement begins."""
 
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:

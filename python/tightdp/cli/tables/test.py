@@ -52,20 +52,20 @@ def run_command(arguments: argparse.Namespace) -> int:
     files.check_standard_output()
     if arguments.matrix:
         matrix = confusion_matrix(true, predicted, classes=model.classes, **budget, ledger=arguments.ledger)
-        _print_released_metric(
+        _print_command_metric(
             arguments,
             matrix,
-            [f"Counts, each within {matrix.half_width:g} of the true one:", *_format_confusion_matrix(matrix)],
+            [f"Counts, each within {matrix.half_width:g} of the true one:", *_format_command_confusion_matrix(matrix)],
         )
         return 0
     # A record without a prediction never counts as right, not even if its label is empty.
     right = np.array([said != "" and said == label for said, label in zip(predicted, true, strict=True)])
     found = accuracy(np.ones(len(right), dtype=bool), right, **budget, ledger=arguments.ledger)
-    _print_released_metric(arguments, found, _describe_released_accuracy(found, arguments.confidence))
+    _print_command_metric(arguments, found, _describe_command_accuracy(found, arguments.confidence))
     return 0
 
 
-def _describe_released_accuracy(found: Accuracy, confidence: float) -> list[str]:
+def _describe_command_accuracy(found: Accuracy, confidence: float) -> list[str]:
     """Returns a line with the accuracy and its error bars."""
     low, high = found.interval
     least, most = found.population
@@ -75,7 +75,7 @@ def _describe_released_accuracy(found: Accuracy, confidence: float) -> list[str]
     ]
 
 
-def _format_confusion_matrix(found: ConfusionMatrix) -> list[str]:
+def _format_command_confusion_matrix(found: ConfusionMatrix) -> list[str]:
     """Returns the lines of a table whose rows are true labels and whose columns are predictions."""
     lines = [["true \\ predicted", *found.classes]]
     lines += [[label, *map(str, row)] for label, row in zip(found.classes, found.matrix.tolist(), strict=True)]
@@ -83,14 +83,14 @@ def _format_confusion_matrix(found: ConfusionMatrix) -> list[str]:
     return ["  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in lines]
 
 
-def _print_released_metric(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
+def _print_command_metric(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
     """Prints the statement and the release. The release is printed as ``lines`` or as JSON."""
     if not arguments.json:
-        files.print_release("\n".join([str(found.statement), *lines]))
+        files.print_command_release("\n".join([str(found.statement), *lines]))
         return
     plain: dict[str, Any] = {"statement": found.statement.to_dict()}
     if isinstance(found, Accuracy):
         plain |= {"accuracy": found.value, "interval": found.interval, "population": found.population}
     else:
         plain |= {"classes": found.classes, "matrix": found.matrix.tolist(), "half_width": found.half_width}
-    files.print_release(json.dumps(plain))
+    files.print_command_release(json.dumps(plain))

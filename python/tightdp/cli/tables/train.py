@@ -43,7 +43,12 @@ from ..accounting.composition import check_output_writable
 from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar
 from . import declarations
-from .learned_columns import count_declared_classes, fit_learned_columns, plan_table_pipeline, warn_of_doubtful_bounds
+from .learned_columns import (
+    build_command_pipeline,
+    count_command_classes,
+    fit_learned_columns,
+    warn_command_of_doubtful_bounds,
+)
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
@@ -136,19 +141,19 @@ def run_command(arguments: argparse.Namespace) -> int:
     for given in (arguments.data, arguments.test, arguments.schema):
         files.forbid_output_over_input("--out", out, given)
     if arguments.dry_run:
-        return _train_and_write_model(arguments, out, None)
+        return _train_command_model(arguments, out, None)
     check_output_writable("--out", out)
-    files.keep_existing_model(out, arguments.force)
+    files.keep_existing_model_output(out, arguments.force)
     with files.reserve_output_file("--out", out) as place:
-        return _train_and_write_model(arguments, out, place)
+        return _train_command_model(arguments, out, place)
 
 
-def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
+def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
     """Reads the table, trains a model on it under one budget, writes the model and prints the statement.
 
-    Everything that can be wrong with the files and settings is reported before anything is spent. The model is written
-    to ``place``, a reserved file that is then renamed to ``out`` in one step. If ``place`` is None, nothing is trained
-    or spent, and the charge of training is printed. Returns the exit code.
+    All errors in the files and settings are reported before anything is spent. The model is written to ``place``, a
+    reserved file that is then renamed to ``out`` in one step. If ``place`` is None, nothing is trained or spent, and
+    the charge of training is printed. Returns the exit code.
     """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
@@ -168,17 +173,17 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
     y: Any
     if regressor is None:
-        y, kept = _read_known_labels(rows, values.label, labels)
+        y, kept = _read_command_labels(rows, values.label, labels)
     else:
         y, kept = _read_command_targets(rows, values.label)
     _note_undeclared_columns(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # errors in the test file are reported before anything is spent
-        encode_columns(test, columns, allow_missing=False), _read_test_truth(test, values.label, regressor)
+        encode_columns(test, columns, allow_missing=False), _read_command_test_truth(test, values.label, regressor)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or _make_command_classifier(arguments, labels, progress)
     if place is None:
-        return _print_training_charge(arguments, planned, classifier, X, int(kept.sum()))
+        return _print_command_charge(arguments, planned, classifier, X, int(kept.sum()))
     try:
         if X is None:
             columns, classifier, statement = fit_learned_columns(rows, kept, y, planned, classifier, arguments)
@@ -189,24 +194,24 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
-    statement = _describe_trained_columns(values, classes, columns, planned, statement)
+    statement = _describe_command_columns(values, classes, columns, planned, statement)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
     statement = dataclasses.replace(statement, dataset=dataset)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
-    _save_trained_model(model, place, out)
+    _save_command_model(model, place, out)
     if arguments.ledger is not None:
-        _record_parameters_in_ledger(arguments.ledger, model.statement)
+        _record_command_parameters(arguments.ledger, model.statement)
     files.put_output_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
         features = encode_columns(test, columns, allow_missing=False)
-        score = classifier.score(features, _read_test_truth(test, values.label, regressor))
+        score = classifier.score(features, _read_command_test_truth(test, values.label, regressor))
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    _print_training_result(model.statement, private, arguments.json)
+    _print_command_result(model.statement, private, arguments.json)
     return 0
 
 
-def _save_trained_model(model: TableModel, place: Path, out: Path) -> None:
+def _save_command_model(model: TableModel, place: Path, out: Path) -> None:
     """Writes the model to ``place``.
 
     If that fails, the model is printed on standard output, because its budget is spent, and OSError is raised.
@@ -220,8 +225,8 @@ def _save_trained_model(model: TableModel, place: Path, out: Path) -> None:
         ) from error
 
 
-def _record_parameters_in_ledger(ledger: Ledger, statement: Statement) -> None:
-    """Records the hash of the model in the ledger that paid for it. Prints a note if that fails."""
+def _record_command_parameters(ledger: Ledger, statement: Statement) -> None:
+    """Writes the hash of the model to the ledger that paid for the model. If that fails, prints a note."""
     try:
         for release in list_ledger_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
@@ -229,7 +234,7 @@ def _record_parameters_in_ledger(ledger: Ledger, statement: Statement) -> None:
         _print_private_note(f"the ledger was charged, and does not know which parameters were released: {error}")
 
 
-def _print_training_charge(
+def _print_command_charge(
     arguments: argparse.Namespace,
     planned: tuple[Column | LearnedColumn, ...],
     classifier: Any,
@@ -243,9 +248,9 @@ def _print_training_charge(
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
-        model = plan_table_pipeline(planned, classifier, arguments)
-        warn_of_doubtful_bounds(model, width, classifier, arguments.public_size or records)
-    classes, ledger = count_declared_classes(classifier), arguments.ledger
+        model = build_command_pipeline(planned, classifier, arguments)
+        warn_command_of_doubtful_bounds(model, width, classifier, arguments.public_size or records)
+    classes, ledger = count_command_classes(classifier), arguments.ledger
     model._rehearse_for(width, classes)
     charge = model.charge_for(width, classes)
     bound = charge.epsilon(arguments.delta)
@@ -265,12 +270,12 @@ def _print_training_charge(
     return 0 if covered else 3
 
 
-def _read_known_labels(
+def _read_command_labels(
     rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
     """Returns the labels, and a mask of the records whose label is declared.
 
-    Records outside of the mask are to contribute nothing. If labels are to be learned, the mask includes all records.
+    Records outside of the mask must contribute nothing. If labels are to be learned, the mask includes all records.
     """
     if labels == LEARN:
         cells = np.array(rows.get_column(label))
@@ -287,7 +292,7 @@ def _read_known_labels(
 def _make_command_classifier(
     arguments: argparse.Namespace, labels: tuple[str, ...] | Literal["learn"], progress: ProgressBar
 ) -> Any:
-    """Returns the classifier that the options describe. It draws its progress by ``progress``."""
+    """Returns the classifier that the options describe. Its training is shown by ``progress``."""
     return MODELS[arguments.model](
         _build_command_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
@@ -296,12 +301,13 @@ def _make_command_classifier(
         public_size=arguments.public_size,
         regularization=arguments.regularization or 0.0,
         random_state=arguments.seed,
-        callback=lambda done, total: progress(done, total),  # copies of the classifier keep this one
+        callback=lambda done, total: progress(done, total),  # copies of the classifier share this function
     )
 
 
 def _make_command_regressor(arguments: argparse.Namespace) -> Ridge | None:
-    """Returns the regression that the options describe, for features in [0, 1]; None for a classifier."""
+    """Returns the regression that the options describe, for features in [0, 1]. Returns None if the options describe a
+    classifier."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
         if text is not None:
@@ -328,9 +334,9 @@ def _make_command_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 
 def _read_command_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the numbers to predict, and a mask of the records that have one.
+    """Returns the numbers to predict, and a mask of the records that have such a number.
 
-    Records outside of the mask are to contribute nothing.
+    Records outside of the mask must contribute nothing.
     """
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
@@ -341,13 +347,13 @@ def _read_command_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], 
     return np.where(missing, 0.0, values), ~missing
 
 
-def _read_test_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
+def _read_command_test_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
     """Returns the true labels of the test file, or for a regression the true numbers."""
     return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
 def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Prints notes on undeclared categories, and on bounds beyond which most numbers are.
+    """Prints notes on undeclared categories, and on columns of which most numbers are beyond the bounds.
 
     Raises ValueError if no record has a declared category.
     """
@@ -406,7 +412,7 @@ def _build_command_algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _describe_trained_columns(
+def _describe_command_columns(
     values: declarations.Declarations,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
@@ -431,15 +437,16 @@ def _describe_trained_columns(
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
-    def describe_column_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
-        """Returns a text for each name of a fact. It says whether the fact was declared or read off the records."""
+    def describe_command_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
+        """Returns a text for each fact, by name. The text says whether the fact was declared or read off the
+        records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
-    public |= {**describe_column_facts(labels), "columns": "their names", **describe_column_facts(facts)}
+    public |= {**describe_command_facts(labels), "columns": "their names", **describe_command_facts(facts)}
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
-def _print_training_result(statement: Statement, private: dict[str, Any], as_json: bool) -> None:
+def _print_command_result(statement: Statement, private: dict[str, Any], as_json: bool) -> None:
     """Prints the statement, and the score on the test file. The score is written to no file."""
     if as_json:
         print(json.dumps({"statement": statement.to_dict(), **private}))

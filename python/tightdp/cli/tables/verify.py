@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._core import __version__
-from ..._support.files import read_text
+from ..._support.files import read_file_text
 from ..._support.strict_json import MOST_BYTES, read_json_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
@@ -57,16 +57,16 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
-    if (certificate := _find_certificate_in_file(arguments.file)) is not None:
-        return _print_certificate_verdict(arguments.file, certificate, arguments.json, arguments.patient)
-    statement, verdict, at = _verify_document(arguments.file, arguments.patient)
+    if (certificate := _find_command_certificate(arguments.file)) is not None:
+        return _print_command_certificate(arguments.file, certificate, arguments.json, arguments.patient)
+    statement, verdict, at = _verify_command_file(arguments.file, arguments.patient)
     if arguments.model is not None:
-        hashed = _hash_parameters_of_model(arguments.model, arguments.patient)
+        hashed = _hash_command_model(arguments.model, arguments.patient)
         if statement.parameters != hashed:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
         verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        how = _verify_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
+        how = _verify_command_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
         verdict.record_comparison(f"{at}ledger", how)
         verdict.unseen[f"{at}ledger"] = "that no other release has this statement's identifier, which can be copied"
     parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
@@ -80,17 +80,17 @@ def run_command(arguments: argparse.Namespace) -> int:
     return 0 if statement.version == __version__ else 3
 
 
-def _find_certificate_in_file(file: Path) -> str | None:
-    """Returns the text of a file that is a certificate; None if it is anything else."""
+def _find_command_certificate(file: Path) -> str | None:
+    """Returns the text of a file that is a certificate. Returns None for any other file."""
     try:
-        text = read_text(file, MOST_BYTES)
+        text = read_file_text(file, MOST_BYTES)
     except UnicodeDecodeError:
         return None
     return text if text.startswith("{") and CERTIFICATE in text[:100] else None
 
 
-def _print_certificate_verdict(file: Path, text: str, as_json: bool, patient: bool) -> int:
-    """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
+def _print_command_certificate(file: Path, text: str, as_json: bool, patient: bool) -> int:
+    """Prints the steps of the checker's proof. Returns 0 if both ends of the bound are verified, and otherwise 2."""
     try:
         from ... import verify
     except ImportError:
@@ -105,7 +105,7 @@ def _print_certificate_verdict(file: Path, text: str, as_json: bool, patient: bo
     return 0 if good else 2
 
 
-def _hash_parameters_of_model(model: Path, patient: bool) -> str:
+def _hash_command_model(model: Path, patient: bool) -> str:
     """Returns the hash of the parameters in a model's file, which is read according to its suffix."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
@@ -113,24 +113,25 @@ def _hash_parameters_of_model(model: Path, patient: bool) -> str:
 
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
-"""Entries beside the statement by which the --json output of a command is recognised. Each output has one of them."""
+"""Entries by which the --json output of a command is recognised. Each output has one of these entries beside the
+statement."""
 _CheckedFile = tuple[Statement, StatementVerdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
 
-def _verify_document(file: Path, patient: bool) -> _CheckedFile:
+def _verify_command_file(file: Path, patient: bool) -> _CheckedFile:
     """Reads and checks a file: a model, a statement or its page."""
     try:
-        text = read_text(file, MOST_BYTES)
+        text = read_file_text(file, MOST_BYTES)
     except UnicodeDecodeError:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
-        return _verify_statement_page(file, text, kept, patient)
-    return read_json_file(file, lambda plain: _verify_plain_document(plain, patient))
+        return _verify_command_page(file, text, kept, patient)
+    return read_json_file(file, lambda plain: _verify_command_values(plain, patient))
 
 
-def _verify_plain_document(plain: Any, patient: bool) -> _CheckedFile:
+def _verify_command_values(plain: Any, patient: bool) -> _CheckedFile:
     """Checks a model or a statement that is given as plain values."""
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
@@ -156,7 +157,7 @@ def _verify_plain_document(plain: Any, patient: bool) -> _CheckedFile:
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
-def _verify_statement_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
+def _verify_command_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
     """Checks a page against the statement ``kept`` that it holds."""
     try:
         statement = Statement.from_json(kept, patient=patient)
@@ -169,10 +170,10 @@ def _verify_statement_page(file: Path, text: str, kept: str, patient: bool) -> _
     return statement, verdict, ""
 
 
-def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
+def _verify_command_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
     """Returns a line that names the ledger's entries for the release that a statement is about.
 
-    Ledgers of older versions may have several entries for one identifier, whose charges add up.
+    Ledgers of older versions may have several entries for one identifier. Their charges add up.
 
     Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
     If the statement has no identifier of a release, its charge is compared with the entries that have no identifier.
@@ -184,7 +185,7 @@ def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> st
         raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_ledger(ledger)}")
     entries = [entry for entry in ledger.history if (entry.release in named if named else entry.release is None)]
     if not named:
-        found = [entry.number for entry in entries if _sum_ledger_releases([entry]) == statement.charged]
+        found = [entry.number for entry in entries if _sum_command_ledger_releases([entry]) == statement.charged]
         if not found:
             raise ValueError(
                 f"{file}: the ledger has no entry without an identifier of what the statement says was charged"
@@ -195,7 +196,7 @@ def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> st
     if lacking:
         raise ValueError(f"{file}: the ledger has no entry of this release, {', '.join(lacking)}")
     numbers = ", ".join(str(entry.number) for entry in entries)
-    charged = _sum_ledger_releases(entries)
+    charged = _sum_command_ledger_releases(entries)
     if charged != statement.charged:
         raise ValueError(
             f"{file}: the ledger has no entry of what the statement says was charged: for this release it has entry "
@@ -208,6 +209,6 @@ def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> st
     return f"entry {numbers} of {ledger.dataset!r} is what was charged for this release; the ledger {which}"
 
 
-def _sum_ledger_releases(entries: Sequence[Entry]) -> Composition:
+def _sum_command_ledger_releases(entries: Sequence[Entry]) -> Composition:
     """Returns all charges of these entries of a ledger as one composition."""
     return sum((m * k for entry in entries for m, k in entry.releases), start=Composition())

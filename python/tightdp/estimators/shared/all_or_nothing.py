@@ -9,20 +9,20 @@ from typing import Any, TypeVar, cast
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def fit_on_a_copy(fit: Method) -> Method:
-    """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
+def fit_copy_of_estimator(fit: Method) -> Method:
+    """Runs ``fit`` on a copy of the estimator. If the fit succeeds, all attributes of the estimator are set at once.
 
-    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without this, an estimator could
-    hold facts about data for which nothing was charged. It could also combine the parameters of one fit with the labels
-    of another.
+    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without the copy, a failed fit
+    could leave facts about data for which nothing was charged. An estimator could also combine the parameters of one
+    fit with the labels of another fit.
     """
 
     @wraps(fit)
-    def run_fit_on_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_fit_on_estimator_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         fit(copy, *args, **kwargs)
         self.__dict__ = vars(copy) | self.get_params(deep=False)
         return self
 
-    return cast(Method, run_fit_on_copy)
+    return cast(Method, run_fit_on_estimator_copy)

@@ -15,7 +15,7 @@ class ContinuedFitAccount(NamedTuple):
     history: tuple[Mechanism, ...]
 
     def add_run(self, run: ContinuedFitAccount, disjoint: bool) -> ContinuedFitAccount:
-        """Returns the account of these runs and one more.
+        """Returns the account of these runs and one more run.
 
         ``disjoint`` says that no record of the new run was in an earlier run (docs/theory/blocks.md, section 4).
         """
@@ -28,7 +28,7 @@ class ContinuedFitAccount(NamedTuple):
 def combine_charges_of_disjoint_fits(one: Composition, other: Composition) -> Composition:
     """Returns the smallest composition that contains both compositions.
 
-    Each mechanism occurs in it as often as in the composition that has more of this mechanism.
+    Each mechanism occurs in the result as often as in that composition in which it occurs more often.
     """
     counts = dict(one.parts)
     for mechanism, count in other.parts:

@@ -20,7 +20,8 @@ class NestedParameters(BaseEstimator):
     n_features_in_: int
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parameters by name. With ``deep`` it adds the settings of the algorithm, as algorithm__name."""
+        """Returns the parameters by name. With ``deep`` the settings of the algorithm are included, as
+        algorithm__name."""
         params = super().get_params(deep=deep)
         return params | _list_nested_parameters(params) if deep else params
 

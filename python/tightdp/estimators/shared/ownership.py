@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 
-def mark_as_fitted_part(part: Any, whole: Any) -> None:
-    """Marks ``part``, and later copies of it that keep what it learned, as belonging to the fitted ``whole``."""
+def mark_as_estimator_part(part: Any, whole: Any) -> None:
+    """Marks ``part`` as a part of the fitted ``whole``. Later copies of ``part`` with the same attributes have the
+    mark."""
     part._owner = type(whole).__name__
 
 
-def check_not_fitted_part(estimator: Any) -> None:
+def check_not_estimator_part(estimator: Any) -> None:
     """Raises RuntimeError if ``estimator`` is a part of a fitted one.
 
     Training the part further would change the whole estimator, whose charge would then be wrong.
@@ -26,7 +27,7 @@ def check_not_fitted_part(estimator: Any) -> None:
         )
 
 
-def list_fitted_parts(whole: Any) -> list[Any]:
+def list_estimator_parts(whole: Any) -> list[Any]:
     """Lists a fitted estimator, its fitted steps, and the fitted steps of these steps."""
     parts = [*getattr(whole, "steps_", ()), *getattr(whole, "transformers_", ())]
-    return [whole, *(one for _, part, *_ in parts for one in list_fitted_parts(part) if hasattr(one, "charged_"))]
+    return [whole, *(one for _, part, *_ in parts for one in list_estimator_parts(part) if hasattr(one, "charged_"))]

@@ -1,4 +1,5 @@
-"""scikit-learn's estimator interface if scikit-learn is installed, and otherwise the part of it that is needed here."""
+"""scikit-learn's estimator interface if scikit-learn is installed. Otherwise this module has its own versions of the
+classes and functions that the estimators need."""
 
 from __future__ import annotations
 
@@ -165,7 +166,7 @@ def copy_unfitted_estimator(estimator: Any) -> Any:
 
 
 def _copy_estimator_parameter(value: Any) -> Any:
-    """Returns a copy of a parameter, in which estimators are copied, also those in lists and tuples."""
+    """Returns a copy of a parameter. Estimators are copied, and so are estimators in lists and tuples."""
     if hasattr(value, "get_params"):
         params = value.get_params(deep=False)
         return type(value)(**{name: _copy_estimator_parameter(each) for name, each in params.items()})

@@ -128,13 +128,14 @@ def describe_estimator_algorithm(algorithm: Any) -> str:
 
 
 def describe_estimator_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
-    """Returns the settings of a run as texts: the given settings of the algorithm, and those that its plan chose."""
+    """Returns the settings of a run as texts: the algorithm's given settings, and the settings that the plan chose."""
     known = {**_list_chosen_algorithm_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 
 def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
-    """Returns one statement for runs that continued one another, with everything that either statement names."""
+    """Returns one statement for runs that continued one another. The result has everything that one of the two
+    statements names."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
@@ -149,7 +150,7 @@ def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
 
 
 def _join_estimator_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
-    """Joins both mappings. If both have an entry of the same name with different texts, the earlier text comes
+    """Joins two mappings. If an entry has different texts in both mappings, the result has both texts, the earlier text
     first."""
     both = dict(last)
     for name, how in earlier.items():

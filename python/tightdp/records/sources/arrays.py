@@ -68,7 +68,7 @@ class ArrayBlocks(Blocks):
         self.weighted = sample_weight is not None
         if self.weighted:
             self._y = join_weights_of_records(y, validate_weights_of_records(sample_weight, len(y)))
-        given = None if rows is None else _check.count("rows", rows)
+        given = None if rows is None else _check.check_count_argument("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 
     def __iter__(self) -> Iterator[tuple[Any, NDArray[Any]]]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..._support.files import open_file
+from ..._support.files import open_regular_file
 from ..text import find_repeated_column_names, join_column_names, write_cell_as_text
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
@@ -28,7 +28,7 @@ def read_cells_of_column_file(file: Path) -> dict[str, list[str]]:
         dataset: Any = import_module("pyarrow.dataset")
     except ImportError as error:
         raise ImportError(f"{file}: needs pip install pyarrow: {error}") from None
-    with open_file(file) as raw:
+    with open_regular_file(file) as raw:
         kind = "parquet" if raw.read(4) == PARQUET else "ipc"
     try:
         table: Any = dataset.dataset(str(file), format=kind).to_table()

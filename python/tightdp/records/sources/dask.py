@@ -75,10 +75,10 @@ class DaskBlocks(Blocks):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        """Yields the result of ``function`` for each block. Workers that hold the blocks compute the results. Returns
-        an iterator.
+        """Yields the result of ``function`` for each block. Workers that hold the blocks compute the results.
 
-        ``rows`` and ``lengths`` are as for ``Blocks.map_each_block``, whose errors this method raises.
+        ``rows`` and ``lengths`` are as for ``Blocks.map_each_block``, whose errors this method raises. Returns an
+        iterator.
         """
         work = self._dask.delayed(_BlockTask(self.block_form, function, *self._named), traverse=False)
         tasks = [
@@ -146,8 +146,10 @@ def _split_dask_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, An
 
 
 def _split_dask_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
-    """Splits a Dask data frame, targets and weights into partitions. Targets or weights that are columns become
-    None."""
+    """Splits a Dask data frame, targets and weights into partitions.
+
+    Targets or weights that are columns of the data frame become None.
+    """
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
         if name not in X.columns:

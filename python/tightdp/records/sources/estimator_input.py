@@ -31,7 +31,7 @@ def as_blocks(
     if isinstance(X, Blocks):
         if y is not None:
             raise ValueError(TWICE)
-        _check.count("width", X.width)
+        _check.check_count_argument("width", X.width)
         if np.dtype(X.dtype) not in (np.float32, np.float64) and not X.texts:
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
         if not texts:
@@ -58,7 +58,7 @@ def refuse_weighted_blocks(blocks: Blocks | None, estimator: str) -> None:
 
 
 def as_blocks_without_targets(X: Any) -> Blocks | None:
-    """Returns what ``as_blocks`` returns, for an estimator that uses no targets."""
+    """Returns blocks or None, as ``as_blocks`` does, for an estimator that uses no targets."""
     if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse_matrix(X)):
         return as_blocks(X, None)
     return ArrayBlocks(X, np.zeros(X.shape[0]))

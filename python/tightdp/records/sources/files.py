@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._support import _check
-from ..._support.files import check_file
+from ..._support.files import check_regular_file
 from ..blocks import Blocks, count_block_rows
 from ..text import MISSING, is_text_encoding, join_column_names
 
@@ -52,7 +52,7 @@ class FileBlocks(Blocks):
     delimiter, encoding, decimal : the delimiter, encoding and decimal mark (a point or a comma) of CSV files. The first
         line of a CSV file has the names of its columns, and gzip may have compressed the file.
     missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
-        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do.
+        "NA", "N/A", "#N/A", "NaN", "null" and "None" always stand for a missing number.
     copy : whether a fit decodes Parquet and CSV files only once. Its first pass then writes the decoded columns to a
         temporary file without a name, in the folder that TMPDIR names. Later passes read this file, which is removed
         when the fit or the process ends. With False every pass decodes the files, and the data are not written
@@ -106,7 +106,7 @@ class FileBlocks(Blocks):
             raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
         if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
             raise TypeError(f"missing must be a list of texts, got {missing!r}")
-        _check.choice("decimal", decimal, (".", ","))
+        _check.check_choice_argument("decimal", decimal, (".", ","))
         self._written = delimiter, encoding
         self._numbers_in_csv = decimal, [*NULLS, *missing]
         self._types_of_csv: dict[str, str] = {}
@@ -140,12 +140,12 @@ class FileBlocks(Blocks):
         )
         self.width = len(self.columns)
         self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
-        if in_csv:  # numbers after the first lines may be of another type
+        if in_csv:  # Arrow chooses types by the first lines, and later numbers may be of another type
             numbers = [
                 name for name in together if name != label and not _is_arrow_type_among(kinds[name], ("boolean",))
             ]
             self._types_of_csv = dict.fromkeys(numbers, "double") | dict.fromkeys(known, "string")
-        given = None if rows is None else _check.count("rows", rows)
+        given = None if rows is None else _check.check_count_argument("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 
     def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
@@ -285,7 +285,7 @@ class FileBlocks(Blocks):
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
         seen: dict[Any, str] = {}
         for path in files:
-            check_file(path)
+            check_regular_file(path)
             at = stat(path)
             other = seen.setdefault((at.st_dev, at.st_ino or realpath(path)), path)
             if other is not path:
@@ -293,7 +293,7 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """Returns Arrow's data set of the files at ``paths``. By default it has the schema of the first file."""
+        """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
@@ -326,7 +326,7 @@ def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
     """Returns the name of the format: the given one, or the format of the first file. This file may be in a folder."""
     _import_pyarrow()
     if given is not None:
-        return _check.choice("format", given, FORMATS)
+        return _check.check_choice_argument("format", given, FORMATS)
     first = paths if isinstance(paths, str) else paths[0]
     while isdir(first):  # Arrow skips hidden files as well
         inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))

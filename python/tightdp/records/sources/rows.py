@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._support.files import open_file
+from ..._support.files import open_regular_file
 from ..text import (
     MISSING,
     find_repeated_column_names,
@@ -118,7 +118,7 @@ class Rows:
     def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
         """Returns the cells as they are in the file, before ``missing`` is applied."""
         try:
-            with open_file(file) as raw:
+            with open_regular_file(file) as raw:
                 start = raw.read(6)
                 if arrow.is_column_file(start):
                     return cls._read_column_file(file)

@@ -51,7 +51,7 @@ class DeviceArray:
     device: int
     writable: bool = True
     stream: int | None = None
-    """Stream on which work on this array is queued; 1 is the default stream. None if the array does not say."""
+    """Stream on which work on this array is queued, or None if the array names no stream. 1 is the default stream."""
     owner: Any = field(default=None, compare=False)
     """Object that keeps the memory alive, if the producer handed that object over for this view alone."""
 
@@ -146,7 +146,7 @@ def _describe_cuda_interface(x: Any, interface: Any) -> DeviceArray:
         raise TypeError(f"arrays on a device must be in the native byte order, got {interface['typestr']}")
     dense = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
     address, read_only = interface["data"]
-    module = runtime._get_cuda_module()
+    module = runtime._get_module_of_device_probe()
     if module is not None and address:
         device = int(module.device_of(address))
     else:

@@ -24,12 +24,12 @@ def clip_examples_on_device(
 ) -> tuple[Any, Any]:
     """Returns the sum and the norms of arrays on a device, as arrays on that device.
 
-    Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because that
-    would wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its weight times
-    max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in [0,
-    2^32]. Without ``rng`` no noise is added, and an exact sum consists of integers.
+    Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because the
+    host would have to wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its
+    weight times max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is
+    not in [0, 2^32]. Without ``rng`` no noise is added, and an exact sum consists of integers.
     """
-    exact = clipping.is_arithmetic_exact(how.arithmetic)
+    exact = clipping.is_clipping_arithmetic_exact(how.arithmetic)
     integers, is_list = exact and rng is None, isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
     order = partial(get_cuda_stream, given[0])
@@ -110,7 +110,7 @@ def _check_cuda_vectors(owner: Any, how: ClippingSettings, batch: int, columns: 
 
     If only the centre or only the scale is given, the other one is filled with zeros or ones.
     """
-    most = clipping.LARGEST_WEIGHT if clipping.is_arithmetic_exact(how.arithmetic) else math.inf
+    most = clipping.LARGEST_WEIGHT if clipping.is_clipping_arithmetic_exact(how.arithmetic) else math.inf
     w = owner.check_doubles("weights", how.weights, (batch,), 0.0, most)
     middle = owner.check_doubles("center", how.center, (columns,), -math.inf, math.inf)
     width = owner.check_doubles("scale", how.scale, (columns,), 1e-300, math.inf)

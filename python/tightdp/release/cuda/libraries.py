@@ -1,4 +1,4 @@
-"""Access to the libraries that own arrays on a device, which make new arrays and have a current stream."""
+"""Interfaces to the libraries that own arrays on a device. Such a library makes new arrays and has a current stream."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .arrays import is_torch_array, on_device
 
 
 def find_cuda_library(x: Any, device: int) -> Any:
-    """Returns the library of the array ``x`` on that device."""
+    """Returns the interface to the library that owns the array ``x``, for work on that device."""
     return _TorchCudaLibrary(x.device) if is_torch_array(x) else _CupyCudaLibrary(device)
 
 
 def get_cuda_stream(x: Any) -> int:
     """Returns the current stream of the library that owns ``x``.
 
-    Unlike the ``stream`` of ``find_cuda_library``, this needs no device number.
+    Unlike the method ``stream`` of the interfaces below, this function needs no device number.
     """
     if is_torch_array(x):
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)

@@ -22,7 +22,7 @@ def release_integers_on_device(
 
     ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
     standard deviation ``deviation``, of which entry i gets draw i of a stream. The result has the bits of
-    ``tightdp.models.dense.release_outer_products``. Source: docs/theory/exact-products.md, section 8.
+    ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
     totals = view("sums", sums, order, ("int64",))

@@ -15,7 +15,7 @@ def add_integer_outer_product_on_device(weights: Any, inputs: Any, sums: Any) ->
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for int32, int16 and int64 arrays on one device.
 
     The integers are not checked, because that would wait for the device. Those that exceed the limits of
-    ``tightdp.models.dense.add_integer_outer_product`` are confined to them. The work is queued on the current stream of
+    ``tightdp.models.dense.add_integer_dense_product`` are confined to them. The work is queued on the current stream of
     the library that owns ``weights``.
     """
     order = partial(get_cuda_stream, weights)
@@ -51,7 +51,7 @@ def add_outer_products_on_device(
     bounds: Any,
     fresh: bool,
 ) -> None:
-    """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_outer_products`` does.
+    """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_dense_products`` does.
 
     Inputs and errors are float32 or float64 arrays on one device, all of one type, and totals are int64 arrays there.
     ``bound`` is in units of the grid, and so are ``bounds``, which records may have of their own. ``taken`` and

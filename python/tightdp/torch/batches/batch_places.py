@@ -22,7 +22,7 @@ PLACE_STREAMS = 3 * 2**61
 below 2^62 are for batches, those from 2^62 on for sums of norms, and those from 2^63 on for noise."""
 
 
-def choose_size(expected: float) -> int:
+def choose_physical_batch_size(expected: float) -> int:
     """Returns the default number of places in a physical batch: a power of two, from 8 to 64.
 
     The number is about an eighth of the expected number of records in a step. With more places, too many of them stay
@@ -31,7 +31,7 @@ def choose_size(expected: float) -> int:
     return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
-def draw_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordIndices:
+def draw_batch_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordIndices:
     """Returns the records' indices ``rows``, laid out in physical batches of ``size`` places, with -1 in empty places.
 
     Each record draws its place independently, and goes to the first physical batch in which this place is free.
@@ -45,7 +45,9 @@ def draw_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordI
     return found.reshape(-1)
 
 
-def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
+def fill_batch_places(
+    places: BatchPlaces | None, batch: Any, records: int
+) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
     """Returns a batch with a row for each place, the number of rows, and the weights of the rows.
 
     A row has weight 1 if it is a record, and 0 if it is a copy in an empty place. Without ``places`` the function
@@ -57,7 +59,7 @@ def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, i
 
 
 @dataclass(frozen=True)
-class Places:
+class BatchPlaces:
     """The places of the records in a physical batch.
 
     ``where`` has the place of each record, in ascending order, and ``size`` is the number of places in the batch.
@@ -68,7 +70,7 @@ class Places:
 
     def fill_batch(self, batch: Any, records: int) -> Any:
         """Returns the batch with a row for each place. An empty place gets a copy of the first record."""
-        tensors, rebuild = collated_batch.split_records(batch, records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         chosen = torch.zeros(self.size, dtype=torch.int64)
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])

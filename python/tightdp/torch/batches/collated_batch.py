@@ -16,39 +16,39 @@ Rebuild = Callable[[list[Any]], Any]
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
     """Returns the tensors of a batch, and a function that rebuilds the batch from other tensors.
 
-    A batch consists of tensors in tuples, lists and mappings. None, types and devices in it stay as they are. Raises
-    ValueError for other items, such as numbers and strings, because they cannot be split by records and may depend on
-    several of them. A mapping becomes a plain dict if its type cannot be constructed from a dict.
+    A batch consists of tensors in tuples, lists and mappings. None, types and devices in a batch stay as they are.
+    Raises ValueError for other items, such as numbers and strings, because such an item cannot be split by records and
+    may depend on several records. A mapping becomes a plain dict if its type cannot be constructed from a dict.
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
-            raise _refuse_item(f"a {'nested' if batch.is_nested else 'sparse'} one")
+            raise _refuse_batch_item(f"a {'nested' if batch.is_nested else 'sparse'} one")
         return [batch], lambda found: found[0]
     if isinstance(batch, Mapping):
         keys, kind = list(batch), type(batch)
         inner, rebuild = flatten_batch([batch[key] for key in keys])
 
-        def build_mapping(found: list[Any]) -> Any:
+        def build_batch_mapping(found: list[Any]) -> Any:
             plain = dict(zip(keys, rebuild(found), strict=True))
-            return plain if kind is dict else _make_mapping(kind, plain)
+            return plain if kind is dict else _make_batch_mapping(kind, plain)
 
-        return inner, build_mapping
+        return inner, build_batch_mapping
     if isinstance(batch, (list, tuple)):
         if batch and all(isinstance(item, _SCALARS) for item in batch):
-            raise _refuse_item(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
+            raise _refuse_batch_item(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
         parts = [flatten_batch(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
 
-        def build_sequence(found: list[Any]) -> Any:
+        def build_batch_sequence(found: list[Any]) -> Any:
             items, start = [], 0
             for tensors, rebuild in parts:
                 items.append(rebuild(found[start : start + len(tensors)]))
                 start += len(tensors)
             return type(batch)(*items) if named else type(batch)(items)
 
-        return [tensor for tensors, _ in parts for tensor in tensors], build_sequence
+        return [tensor for tensors, _ in parts for tensor in tensors], build_batch_sequence
     if not isinstance(batch, _CONSTANTS):
-        raise _refuse_item(f"an object of the type {type(batch).__name__}")
+        raise _refuse_batch_item(f"an object of the type {type(batch).__name__}")
     return [], lambda found: batch
 
 
@@ -58,28 +58,30 @@ _SCALARS = (str, bytes, Number, np.generic)
 """Types of single values. A list of them is refused, because each value may belong to another record."""
 
 
-def _refuse_item(made: str) -> ValueError:
+def _refuse_batch_item(made: str) -> ValueError:
     return ValueError(
         f"collate_fn must make tensors whose first axis is that of the records: it made {made}, which each record "
         "would see whole. Make a dense tensor of it, with an entry for each record, or leave it out"
     )
 
 
-def describe_structure(batch: Any) -> Any:
+def describe_batch_structure(batch: Any) -> Any:
     """Returns the types, keys and lengths in a batch, without the shapes and values of its tensors."""
     if isinstance(batch, torch.Tensor):
         return batch.dtype
     if isinstance(batch, Mapping):
-        return type(batch), [(key, describe_structure(inner)) for key, inner in batch.items()]
-    return type(batch), [describe_structure(item) for item in batch] if isinstance(batch, (list, tuple)) else batch
+        return type(batch), [(key, describe_batch_structure(inner)) for key, inner in batch.items()]
+    return type(batch), [describe_batch_structure(item) for item in batch] if isinstance(
+        batch, (list, tuple)
+    ) else batch
 
 
-def format_shape(tensor: Any) -> str:
-    """Returns the shape for an error message. It has * for the first axis, whose length may be private."""
+def format_tensor_shape(tensor: Any) -> str:
+    """Returns the shape for an error message. The first axis is shown as *, because its length may be private."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
 
-def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
+def _make_batch_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
     """Returns a mapping of the type ``kind``, or the plain dict if the type cannot be constructed from a dict."""
     try:
         return kind(plain)
@@ -87,8 +89,8 @@ def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
         return plain
 
 
-def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
-    """Returns the result of ``flatten_batch``. ValueError unless each tensor has one row for each record."""
+def split_collated_batch(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
+    """Returns the result of ``flatten_batch``. Raises ValueError unless each tensor has one row for each record."""
     tensors, rebuild = flatten_batch(batch)
     if not tensors:
         raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")
@@ -96,12 +98,12 @@ def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
         if tensor.ndim == 0 or len(tensor) != records:
             raise ValueError(
                 f"collate_fn must make tensors whose first axis is that of the records: it made one of shape "
-                f"{format_shape(tensor)} with another length"
+                f"{format_tensor_shape(tensor)} with another length"
             )
     return tensors, rebuild
 
 
-def move_batch(batch: Any, device: Any) -> Any:
+def move_batch_to_device(batch: Any, device: Any) -> Any:
     """Returns the batch with its tensors moved to the device."""
     tensors, rebuild = flatten_batch(batch)
     return rebuild([tensor.to(device) for tensor in tensors]) if any(t.device != device for t in tensors) else batch

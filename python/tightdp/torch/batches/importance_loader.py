@@ -2,8 +2,8 @@
 
 A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
 candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before
-the first step of an epoch the norms of all records are computed, for fresh bounds. Candidates, bounds and sizes are as
-private as the records.
+the first step of an epoch the norms of all records are computed, for fresh bounds. The candidates, the number of
+candidates and the bounds are as private as the records.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import torch
 from ...algorithms.dpis import DPIS
 from ...algorithms.shared.importance import ImportanceSampling
 from ...release.noise import RandomSource
-from ..plan.account import Account
+from ..plan.account import RunAccount
 from ..plan.plan import Plan
-from ..randomness.key import Key
+from ..randomness.key import RunKey
 from ..randomness.process_group import World
-from .batch_places import Places, RecordIndices
+from .batch_places import BatchPlaces, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
-Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
+Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
 """The records of one process. The first iterator has the places in each physical batch, or None without padding. The
 second has the collated records of each part and their number."""
 NORM_STREAMS = 2**62
@@ -39,11 +39,11 @@ class ImportanceCandidates:
     """The bounds on the gradient norms of all records, and the draws of candidates by these bounds.
 
     The processes of a run hold the same bounds. A coin is a uniform number that decides whether a candidate takes part.
-    It follows from the number of the step and the number of the candidate. Therefore it does not matter which process
-    computes which norm (docs/theory/training.md, section 6).
+    The coin follows from the number of the step and the number of the candidate. Therefore it does not matter which
+    process computes which norm (docs/theory/training.md, section 6).
     """
 
-    def __init__(self, plan: Plan, key: Key) -> None:
+    def __init__(self, plan: Plan, key: RunKey) -> None:
         self.follow_plan(plan)
         self._key, self._steps_per_epoch = key, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
@@ -57,7 +57,7 @@ class ImportanceCandidates:
         assert isinstance(settings, DPIS)
         self._stages = ImportanceSampling(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
-    def must_renew_bounds(self, number: int, records: int) -> bool:
+    def must_renew_norm_bounds(self, number: int, records: int) -> bool:
         """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
@@ -69,32 +69,33 @@ class ImportanceCandidates:
         self._coins = source.uniform(len(rows))
         return rows
 
-    def begin_look(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
+    def begin_norm_pass(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
-        ``own`` has the positions in ``rows`` whose records this process gets, in their order. ``everyone`` says that
-        ``rows`` has all records.
+        ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which it gets them.
+        ``everyone`` says that ``rows`` has all records.
         """
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
-    def note_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
-        """Notes the norms of the next records, as 0 if not finite. Returns these records' positions in ``rows``."""
+    def note_gradient_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
+        """Stores the norms of the next records, or 0 for a norm that is not finite. Returns the records' positions."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
     def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Notes the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
+        """Stores the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
-        at = self.note_norms(norms)
+        at = self.note_gradient_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def renew_bounds(self, world: World) -> npt.NDArray[np.float64]:
+    def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
-        # Each norm is 0 on all processes but one. So the sum of the norms' bits, read as integers, is the norm itself.
-        world.add_up(torch.from_numpy(self._norms).view(torch.int64))
+        # A record's norm is 0 on all processes but one. So the sum of its bits over the processes, read as integers,
+        # is the norm itself.
+        world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
             self._bounds = bounds
@@ -107,10 +108,11 @@ class ImportanceCandidates:
         return self._key.make_source_at(NORM_STREAMS + number)
 
 
-class LateBatch(Batch):
+class ImportanceBatch(Batch):
     """A batch of candidates, which are drawn when a step uses the batch.
 
-    They cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until the draw.
+    The candidates cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until
+    the candidates are drawn.
     """
 
     loader: ImportanceLoader
@@ -130,13 +132,13 @@ class LateBatch(Batch):
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
-        return self._draw_all(self.loader.next_step)
+        return self._draw_candidates(self.loader.next_step)
 
-    def _draw_all(self, number: int) -> Iterator[tuple[Any, int]]:
+    def _draw_candidates(self, number: int) -> Iterator[tuple[Any, int]]:
         self.rows, (self._places, parts) = self.loader.draw_candidate_share(number)
         yield from parts
 
-    def _hold_parts(self) -> None:
+    def _hold_batch_parts(self) -> None:
         """Does nothing, because the candidates are not drawn ahead."""
 
 
@@ -148,9 +150,9 @@ class ImportanceLoader(RunLoader):
     """
 
     candidates: ImportanceCandidates
-    _in_order = True  # norms are noted in the order of the candidates
+    _in_order = True  # because norms are stored in the order of the candidates
 
-    def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
+    def __init__(self, account: RunAccount, dataset: Any, key: RunKey, world: World, **options: Any) -> None:
         settings = account.plan.settings
         assert isinstance(settings, DPIS)
         self._reach = settings.reach
@@ -163,40 +165,42 @@ class ImportanceLoader(RunLoader):
         return self._account.charged_steps
 
     @property
-    def _usual_records(self) -> float:
+    def _expected_batch_records(self) -> float:
         """Expected number of candidates in a step."""
-        return self._reach * super()._usual_records
+        return self._reach * super()._expected_batch_records
 
     @property
     def must_look_at_all(self) -> bool:
         """Whether the norms of all records must be computed before the next step."""
-        return self.candidates.must_renew_bounds(self.next_step, len(self.dataset))
+        return self.candidates.must_renew_norm_bounds(self.next_step, len(self.dataset))
 
     def share_all_records(self) -> Share:
         """Returns the share of all records that this process reads."""
-        return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+        return self._share_batch_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def draw_candidate_share(self, number: int) -> tuple[RecordIndices, Share]:
         """Draws the candidates of a step, and returns all of them and the share that this process reads."""
         self.candidates.follow_plan(self._account.current_plan)
         rows = self.candidates.draw_candidate_rows(number)
-        return rows, self._share_rows(rows, 2 * number, everyone=False)
+        return rows, self._share_batch_rows(rows, 2 * number, everyone=False)
 
-    def _share_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
-        placed = self._place_rows(np.arange(len(rows)), number)
-        own = self._cut_records(placed)
-        self.candidates.begin_look(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
+    def _share_batch_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
+        placed = self._place_batch_rows(np.arange(len(rows)), number)
+        own = self._cut_physical_batches(placed)
+        self.candidates.begin_norm_pass(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
         draw = next(self._draws)
-        parts = chain.from_iterable(map(self._check_parts, self._read_parts((draw, rows[each]) for each in own)))
-        return iter([self._make_places(cut) for cut in self._cut_places(placed)]), parts
+        parts = chain.from_iterable(
+            map(self._check_batch_parts, self._read_batch_parts((draw, rows[each]) for each in own))
+        )
+        return iter([self._make_batch_places(cut) for cut in self._cut_physical_places(placed)]), parts
 
-    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
         for _ in range(steps):
-            yield LateBatch(self)
+            yield ImportanceBatch(self)
 
-    def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
-        found = super()._cut_records(rows)
+    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
+        found = super()._cut_physical_batches(rows)
         if self.physical_batch_size is not None:
             return found
-        size = math.ceil(self._usual_records)
+        size = math.ceil(self._expected_batch_records)
         return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

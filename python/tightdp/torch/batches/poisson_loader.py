@@ -17,25 +17,30 @@ from ..._support import _check
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...release.noise import RandomSource, resolve_random_source
 from ...release.sampling import draw_poisson_sample
-from ..plan.account import Account
-from ..randomness.global_generators import Coins, draw_look_order, read_without_trace, restore_generators
-from ..randomness.key import Key
+from ..plan.account import RunAccount
+from ..randomness.global_generators import (
+    RunCoins,
+    draw_order_of_checks,
+    read_parts_without_trace,
+    restore_numpy_and_random,
+)
+from ..randomness.key import RunKey
 from ..randomness.process_group import World
-from .batch_places import PLACE_STREAMS, Places, RecordIndices, choose_size, draw_places
-from .record_reader import AloneRead, Part, RecordCollator, RecordReader, check_reads_repeat
+from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_physical_batch_size, draw_batch_places
+from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_dataset_reads_repeat
 
 SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
     "prefetch_factor", "timeout",
 )  # fmt: skip
 """Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
-read nor their order. ``worker_init_fn`` is not accepted: which worker reads a record depends on the other records, so
-workers must not differ."""
+read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ, and the other records
+decide which worker reads a record."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
 """Numbers used in place of a draw's number when records are read without a draw. ``FIRST_READ`` is for reading the
-first record of the data set, ``LOOK_READS`` for the first check that nothing is kept between records, and
+first record of the data set. ``LOOK_READS`` is for the first check that nothing is kept between records, and
 ``AUDIT_READS`` for the first trial of an audit. Later checks and trials count down from these numbers."""
 
 REPEATED_RECORDS = 8
@@ -48,8 +53,8 @@ class Batch:
     ``parts()`` collates the records and yields them, at most ``physical_batch_size`` at a time. Each part has records
     of one shape. An empty sample has no parts. The number of records is private.
 
-    ``loader`` is the loader that drew the sample, and ``rows`` are the numbers of its records. ``parts`` raises
-    RuntimeError if it was called before.
+    ``loader`` is the loader that drew the sample, and ``rows`` has the records' indices in the data set. ``parts``
+    raises RuntimeError if it was called before.
 
     >>> import torch
     >>> from tightdp.torch import PoissonLoader
@@ -63,7 +68,9 @@ class Batch:
         self.loader, self.rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
-        self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
+        self._places: Iterator[BatchPlaces | None] = iter(
+            [loader._make_batch_places(cut) for cut in loader._cut_physical_places(rows)]
+        )
 
     @property
     def is_used(self) -> bool:
@@ -76,11 +83,14 @@ class Batch:
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts whose norms a step computes before it draws records; None if it needs none."""
+        """Returns the parts whose norms a step computes before it draws records, or None if it computes no norms."""
         return None
 
     def parts(self) -> Iterator[Part]:
-        """Returns an iterator over parts: collated records and their number. RuntimeError if the batch was used."""
+        """Returns an iterator over parts. A part is a pair of collated records and their number.
+
+        Raises RuntimeError if the batch was used before.
+        """
         if self._parts is None:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
@@ -92,7 +102,7 @@ class Batch:
             "loss_fn(model, records) gets them, as in `x, y = records`"
         )
 
-    def _hold_parts(self) -> None:
+    def _hold_batch_parts(self) -> None:
         """Reads the remaining parts into memory, because the loader goes on to the next batch."""
         if self._parts is not None:
             self._parts = list(self._parts)
@@ -114,8 +124,8 @@ class PoissonLoader:
     dataset : a data set that has ``len`` and integer indices. Its length is read at every draw.
     sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64.
     steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability).
-    physical_batch_size : the largest number of records that are collated at once; None for the whole batch.
-    collate_fn : function that makes a batch from a list of one record; None for PyTorch's own. Records of different
+    physical_batch_size : the largest number of records that are collated at once. None collates the whole batch.
+    collate_fn : function that makes a batch from a list of one record. None is PyTorch's own. Records of different
         shapes go through the model in groups of equal shape.
     rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments.
     options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
@@ -140,11 +150,13 @@ class PoissonLoader:
         rng: RandomSource | None = None,
         **options: Any,
     ) -> None:
-        self.dataset = check_dataset(dataset)
+        self.dataset = check_torch_dataset(dataset)
         self._probability = _check.probability("sampling_probability", sampling_probability)
-        self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
+        self._steps = math.ceil(1 / self._probability) if steps is None else _check.check_count_argument("steps", steps)
         self.physical_batch_size = (
-            None if physical_batch_size is None else _check.count("physical_batch_size", physical_batch_size)
+            None
+            if physical_batch_size is None
+            else _check.check_count_argument("physical_batch_size", physical_batch_size)
         )
         if collate_fn is not None and not callable(collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
@@ -153,7 +165,7 @@ class PoissonLoader:
                 f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
                 f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
             )
-        workers = _check.count("num_workers", options.get("num_workers", 0), least=0)
+        workers = _check.check_count_argument("num_workers", options.get("num_workers", 0), least=0)
         wait = _check.nonnegative("timeout", options.get("timeout", 0))
         if wait and not workers:
             raise ValueError(
@@ -161,7 +173,7 @@ class PoissonLoader:
             )
         self._source = resolve_random_source(rng)
         self._collate, self._options = collate_fn, options
-        self._coins, self._draws = Coins(), count()
+        self._coins, self._draws = RunCoins(), count()
         self._make_torch_loader([])  # PyTorch refuses bad options before any record is read
 
     @property
@@ -178,46 +190,46 @@ class PoissonLoader:
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._yield_batches(self._steps)
+        return self._yield_step_batches(self._steps)
 
-    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+    def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
         """Yields ``steps`` batches. PyTorch's loader may read ahead, and then later batches are drawn too."""
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
-            for rows in self._draw_all(steps):
+            for rows in self._draw_rows_of_batches(steps):
                 drawn.append(rows)
                 number = next(self._draws)
-                yield from ((number, piece) for piece in self._cut_records(rows))
+                yield from ((number, piece) for piece in self._cut_physical_batches(rows))
 
-        parts, ahead = iter(self._read_parts(draw_pieces())), deque[Any]()
+        parts, ahead = iter(self._read_batch_parts(draw_pieces())), deque[Any]()
         for _ in range(steps):
-            # Reading the next part draws batches up to the next one that is not empty, or up to the last one.
+            # Reading the next part draws batches until one of them has records, or until the last batch is drawn.
             if not drawn:
-                ahead.extend(_take_next(parts))
+                ahead.extend(_take_next_batch_part(parts))
             rows = drawn.popleft()
-            batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
+            batch = Batch(self, rows, self._take_batch_parts(rows, ahead, parts))
             yield batch
-            batch._hold_parts()
+            batch._hold_batch_parts()
 
-    def _take_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+    def _take_batch_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
         """Yields the parts of one batch. Parts that were read ahead come first."""
-        for _ in self._cut_records(rows):
-            yield from self._check_parts(ahead.popleft() if ahead else next(parts))
+        for _ in self._cut_physical_batches(rows):
+            yield from self._check_batch_parts(ahead.popleft() if ahead else next(parts))
 
-    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
-        return (self._draw_rows(self._source) for _ in range(steps))
+    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
+        return (self._draw_rows_of_batch(self._source) for _ in range(steps))
 
-    def _draw_rows(self, source: RandomSource) -> RecordIndices:
+    def _draw_rows_of_batch(self, source: RandomSource) -> RecordIndices:
         records = len(self.dataset)
         rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the records of each physical batch."""
-        return [cut[cut >= 0] for cut in self._cut_places(rows)]
+        return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
-    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the places of each physical batch that is not empty.
 
         A place has the index of its record, or -1 if it has no record.
@@ -226,16 +238,16 @@ class PoissonLoader:
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
-    def _make_places(self, cut: RecordIndices) -> Places | None:
-        """Returns the places of the records in a physical batch; None without padding."""
+    def _make_batch_places(self, cut: RecordIndices) -> BatchPlaces | None:
+        """Returns the places of the records in a physical batch, or None without padding."""
         return None
 
-    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        """Yields the collated parts of each piece, given as the number of its draw and the records' indices."""
+    def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
+        """Yields the collated parts of each piece. A piece is a pair of a draw's number and some records' indices."""
         if self._is_plain_tensors:
-            tensors = self.dataset.tensors  # the same as reading and collating each record
+            tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
+        return read_parts_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
 
     @property
     def _is_plain_tensors(self) -> bool:
@@ -247,13 +259,13 @@ class PoissonLoader:
         for number, piece in pieces:
             yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
 
-    def _check_parts(self, parts: list[Part]) -> list[Part]:
+    def _check_batch_parts(self, parts: list[Part]) -> list[Part]:
         return parts
 
     def _make_torch_loader(self, pieces: Any) -> Any:
         together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
         return DataLoader(
-            RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
+            DatasetReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
         )
 
     _in_order = False
@@ -265,78 +277,82 @@ class RunLoader(PoissonLoader):
 
     Every process draws batch k of a run from stream k of the run's key, in the order of record indices. With
     ``physical_batch_size`` a batch is cut into the same physical batches on any number of processes, and the processes
-    take these in turn. Without it a batch is cut into one piece for each process, of about equal sizes.
+    take the physical batches in turn. Without ``physical_batch_size`` a batch is cut into one piece for each process,
+    and the pieces have about equal sizes.
     """
 
     def __init__(
-        self, account: Account, dataset: Any, key: Key, world: World, *, padded: bool = False, **options: Any
+        self, account: RunAccount, dataset: Any, key: RunKey, world: World, *, padded: bool = False, **options: Any
     ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
         self._account, self._key, self._world, self._coins = account, key, world, key.make_coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = choose_size(self._usual_records)
+            self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
 
     def read_first_record(self) -> Iterator[Part]:
-        """Yields the first record of the data set, collated, and the number 1; nothing if the data set is empty."""
+        """Yields the first record of the data set, collated, and the number 1. Yields nothing without any record."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
-        return chain.from_iterable(self._read_parts(iter(alone)))
+        return chain.from_iterable(self._read_batch_parts(iter(alone)))
 
-    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
+    def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         with self._account.end_on_error():
-            yield from super()._read_parts(pieces)
+            yield from super()._read_batch_parts(pieces)
 
-    def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
+    def read_records_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
-        reader = RecordReader(self.dataset, self._collate or default_collate)
-        with torch.random.fork_rng(devices=[]), restore_generators():
-            return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
+        reader = DatasetReader(self.dataset, self._collate or default_collate)
+        with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
+            return [reader.read_with_content((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
-    def _check_reading(self) -> None:
-        """Reads some random records repeatedly. ValueError if a record depends on records that were read before."""
+    def _check_dataset_reading(self) -> None:
+        """Reads some random records repeatedly. Raises ValueError if a record depends on records read before it."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
         ]
         drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
-        order = draw_look_order(REPEATED_RECORDS, self._coins.make_common_seed(number))
-        with torch.random.fork_rng(devices=[]), restore_generators():
-            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
+        order = draw_order_of_checks(REPEATED_RECORDS, self._coins.make_common_seed(number))
+        with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
+            check_dataset_reads_repeat(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
-    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
+    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._place_rows(self._draw_rows(self._key.make_source_at(number)), 2 * number)
+            yield self._place_batch_rows(self._draw_rows_of_batch(self._key.make_source_at(number)), 2 * number)
 
     @property
-    def _usual_records(self) -> float:
+    def _expected_batch_records(self) -> float:
         """Expected number of records that go through the model in a step."""
         return self._account.plan.batch_size
 
-    def _place_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
-        """Returns the rows in places drawn from place stream ``number``; without padding the unchanged rows."""
+    def _place_batch_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
+        """Returns the rows in random places. Without padding, returns ``rows`` unchanged.
+
+        ``number`` is the number of the stream for the draws, counted from ``PLACE_STREAMS``.
+        """
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return draw_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
+        return draw_batch_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
 
-    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
         if self.physical_batch_size is not None:
-            return super()._cut_places(rows)[rank::size]
+            return super()._cut_physical_places(rows)[rank::size]
         share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
         return [share] if len(share) else []
 
-    def _check_parts(self, parts: list[Part]) -> list[Part]:
+    def _check_batch_parts(self, parts: list[Part]) -> list[Part]:
         if self.padded and len(parts) > 1:
             raise ValueError(
                 "padded must be False for records of different shapes, or collate_fn must pad each to one fixed length"
             )
         return parts
 
-    def _make_places(self, cut: RecordIndices) -> Places | None:
-        return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
+    def _make_batch_places(self, cut: RecordIndices) -> BatchPlaces | None:
+        return BatchPlaces(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
         left = self._account.remaining_steps
@@ -347,19 +363,19 @@ class RunLoader(PoissonLoader):
         if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
             self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
             with self._account.end_on_error():
-                self._check_reading()
-        return self._yield_batches(min(self.steps, left))
+                self._check_dataset_reading()
+        return self._yield_step_batches(min(self.steps, left))
 
 
-def _take_next(parts: Iterator[Any]) -> list[Any]:
+def _take_next_batch_part(parts: Iterator[Any]) -> list[Any]:
     """Returns a list of the next part, or an empty list at the end."""
     for part in parts:
         return [part]
     return []
 
 
-def check_dataset(dataset: Any) -> Any:
-    """Returns the data set. TypeError unless it gives records by index, which loaders and streams do not."""
+def check_torch_dataset(dataset: Any) -> Any:
+    """Returns the data set. Raises TypeError unless it gives records by index, which loaders and streams do not."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from ..randomness.global_generators import seed_generators
+from ..randomness.global_generators import seed_global_generators
 from . import collated_batch
 
 Part = tuple[Any, int]
@@ -23,13 +23,13 @@ class AloneRead(NamedTuple):
 
     batch: Any
     raw: Any
-    """Result of ``describe_content`` for the record that the data set returned."""
+    """Result of ``describe_tensor_content`` for the record that the data set returned."""
     collated: Any
-    """Result of ``describe_content`` for ``batch``."""
+    """Result of ``describe_tensor_content`` for ``batch``."""
 
 
-class RecordReader(Dataset[Any]):
-    """A data set that reads each record with a random seed of its own, and makes a batch of one of it by ``collate``.
+class DatasetReader(Dataset[Any]):
+    """A data set that reads each record with a random seed of its own, and collates it to a batch of one record.
 
     An index of this data set is a pair of the record's index in ``dataset`` and a seed. The global generators have this
     seed while the record is read.
@@ -43,41 +43,41 @@ class RecordReader(Dataset[Any]):
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
         # The copy is made before the next record is read, because a data set may use one buffer for all records.
-        return copy_arrays_of_record(self.collate_alone(self.read_raw(drawn)))
+        return copy_tensors_of_record(self.collate_alone(self.read_uncollated(drawn)))
 
-    def read_raw(self, drawn: tuple[int, int]) -> Any:
+    def read_uncollated(self, drawn: tuple[int, int]) -> Any:
         """Returns the record of the data set at an index, before it is collated."""
         index, seed = drawn
-        seed_generators(seed)
+        seed_global_generators(seed)
         return self._dataset[index]
 
     def collate_alone(self, record: Any) -> Any:
         return record if self._collate is None else self._collate([record])
 
-    def read_noted(self, drawn: tuple[int, int]) -> AloneRead:
-        """Reads and collates a record, and notes its content after reading and after collating."""
-        record = self.read_raw(drawn)
-        raw = describe_content(record)
-        batch = copy_arrays_of_record(self.collate_alone(record))
-        return AloneRead(batch, raw, describe_content(batch))
+    def read_with_content(self, drawn: tuple[int, int]) -> AloneRead:
+        """Reads and collates a record, and describes its content after reading and after collating."""
+        record = self.read_uncollated(drawn)
+        raw = describe_tensor_content(record)
+        batch = copy_tensors_of_record(self.collate_alone(record))
+        return AloneRead(batch, raw, describe_tensor_content(batch))
 
 
-def copy_arrays_of_record(x: Any) -> Any:
+def copy_tensors_of_record(x: Any) -> Any:
     """Returns a record whose tensors and arrays share no memory with those of ``x``."""
     if isinstance(x, torch.Tensor):
         return x.clone()
     if isinstance(x, np.ndarray):
         return x.copy()
     if isinstance(x, Mapping):
-        inner = {key: copy_arrays_of_record(value) for key, value in x.items()}
+        inner = {key: copy_tensors_of_record(value) for key, value in x.items()}
         if type(x) is dict or not isinstance(x, MutableMapping):
             return inner
         made = copy.copy(x)  # the constructor may need other arguments
         made.update(inner)
         return made
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*map(copy_arrays_of_record, x))
-    return type(x)(map(copy_arrays_of_record, x)) if isinstance(x, (list, tuple)) else x
+        return type(x)(*map(copy_tensors_of_record, x))
+    return type(x)(map(copy_tensors_of_record, x)) if isinstance(x, (list, tuple)) else x
 
 
 class RecordCollator:
@@ -89,15 +89,15 @@ class RecordCollator:
     """
 
     def __init__(self, *, alone: bool, in_order: bool) -> None:
-        self._join, self._in_order = join_records if alone else default_collate, in_order
+        self._join, self._in_order = join_collated_records if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
-        groups = group_forms(map(describe_form, records), in_order=self._in_order)
+        groups = group_tensor_forms(map(describe_tensor_form, records), in_order=self._in_order)
         return [(self._join([records[i] for i in group]), len(group)) for group in groups]
 
 
-def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
-    """Returns a list of positions for each form. ``in_order`` begins a new list wherever the form changes."""
+def group_tensor_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
+    """Returns a list of positions for each form. With ``in_order`` a new list begins wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
     for i, form in enumerate(forms):
@@ -107,31 +107,37 @@ def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[in
     return list(groups.values())
 
 
-def describe_form(x: Any) -> Any:
+def describe_tensor_form(x: Any) -> Any:
     """Returns the structure, types and shapes of a record, without its values."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape
     if isinstance(x, Mapping):
-        return type(x), *((key, describe_form(inner)) for key, inner in x.items())
+        return type(x), *((key, describe_tensor_form(inner)) for key, inner in x.items())
     if isinstance(x, (list, tuple)):
-        return type(x), *map(describe_form, x)
+        return type(x), *map(describe_tensor_form, x)
     return type(x)
 
 
-def join_records(records: list[Any]) -> Any:
-    """Joins batches of one record that have the same form. ValueError unless they have dense tensors of one row."""
-    found = [collated_batch.split_records(record, 1) for record in records]
+def join_collated_records(records: list[Any]) -> Any:
+    """Joins batches of one record that have the same form.
+
+    Raises ValueError unless the batches consist of dense tensors of one row.
+    """
+    found = [collated_batch.split_collated_batch(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
-def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """Raises ValueError if a record, read with the same seed, differs between its occurrences in ``order``."""
+def check_dataset_reads_repeat(reader: DatasetReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
+    """Raises ValueError if a record that is read several times, with the same seed, differs between two readings.
+
+    ``order`` has positions in ``drawn``. A position that occurs several times is read several times.
+    """
     found: dict[int, Any] = {}
     for i in order:
-        content = _record_content(reader[drawn[i]])
+        content = _describe_collated_record(reader[drawn[i]])
         if found.setdefault(i, content) != content:
             raise ValueError(
                 "dataset and collate_fn must make the same of a record whatever was read before it: a record was read "
@@ -141,25 +147,25 @@ def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order
             )
 
 
-def _record_content(record: Any) -> Any:
+def _describe_collated_record(record: Any) -> Any:
     """Returns the structure, the shapes and the bytes of a collated record, for comparison with another reading."""
-    tensors, _ = collated_batch.split_records(record, 1)
-    return collated_batch.describe_structure(record), [
+    tensors, _ = collated_batch.split_collated_batch(record, 1)
+    return collated_batch.describe_batch_structure(record), [
         (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors
     ]
 
 
-def describe_content(x: Any) -> Any:
+def describe_tensor_content(x: Any) -> Any:
     """Returns the form and the bytes of ``x``, for comparison with a later reading of the same record.
 
     All objects of one type that cannot be pickled have the same content here.
     """
     if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
-        return describe_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        return describe_tensor_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(x, Mapping):
-        return type(x), [(key, describe_content(inner)) for key, inner in x.items()]
+        return type(x), [(key, describe_tensor_content(inner)) for key, inner in x.items()]
     if isinstance(x, (list, tuple)):
-        return type(x), [describe_content(inner) for inner in x]
+        return type(x), [describe_tensor_content(inner) for inner in x]
     try:
         return type(x), pickle.dumps(x)
     except (pickle.PicklingError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""The facts on which all ranks must agree before a run begins."""
+"""The facts on which all ranks (processes) must agree before a run begins."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..._core import __version__
 from ..randomness.process_group import Fact
 
 
-def list_run_facts(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
-    """Returns the facts that ranks compare. They are functions, to be called once the arguments are checked."""
+def list_facts_of_ranks(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
+    """Returns the facts that ranks compare. Each fact is a function, to be called once the arguments are checked."""
     return {
         "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),
         "settings": lambda: settings,

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Length of the messages of ``run_together``. It is the same for all calls, so that ranks whose calls differ can detect
-this."""
+"""Length of the messages of ``run_together``. All messages have this length, so that ranks that make different calls
+can still exchange messages and detect the difference."""
 
 
 class Ranks(World):
@@ -32,15 +32,15 @@ class Ranks(World):
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body, and then compares calls, errors and facts of all ranks (``World.run_together``)."""
+        """Runs the ``with`` body, then compares calls, errors and facts of all ranks (``World.run_together``)."""
         try:
             yield
-            said = [_digest_fact(fact()) for fact in facts.values()]
+            said = [_digest_rank_fact(fact()) for fact in facts.values()]
         except Exception:
             with suppress(RuntimeError):  # the rank's own error is the one to raise
-                self._exchange_numbers([_digest_fact(what), 1])
+                self._exchange_numbers([_digest_rank_fact(what), 1])
             raise
-        found = self._exchange_numbers([_digest_fact(what), 0, *said])
+        found = self._exchange_numbers([_digest_rank_fact(what), 0, *said])
         for rank, numbers in enumerate(found):
             if numbers[0] != found[0][0]:
                 raise RuntimeError(f"ranks must make the same calls: rank {rank} is not where rank 0 is, at {what!r}")
@@ -53,7 +53,7 @@ class Ranks(World):
                 label = name.replace("_", " ")
                 raise ValueError(f"{label} must be the same on all ranks: that of rank {others[0]} is not rank 0's")
 
-    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         found = b""
         with self.run_together(what):
             if self.is_first:
@@ -71,17 +71,17 @@ class Ranks(World):
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
         return bytes(held.cpu().numpy())
 
-    def copy_of_first(self, tensors: list[Any]) -> None:
+    def copy_from_first_rank(self, tensors: list[Any]) -> None:
         """Copies the values of the first rank into the tensors of every rank, in place."""
         for tensor in tensors:
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
             held = plain.view(torch.uint8) if plain.numel() else plain  # every backend can send bytes
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
-            if plain.data_ptr() != tensor.data_ptr():  # ``plain`` is a copy
+            if plain.data_ptr() != tensor.data_ptr():  # if ``plain`` is a copy of ``tensor``
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
 
-    def add_up(self, integers: Any) -> None:
+    def add_over_ranks(self, integers: Any) -> None:
         """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64."""
         held = integers.to(self._device)
         self._call_group(partial(dist.all_reduce, held, group=self._group))
@@ -106,27 +106,27 @@ class Ranks(World):
             raise RuntimeError(f"{_LOST}: {self._lost}")
 
 
-# The beginning of error messages after a process was lost. The first error of the group follows it.
+# The beginning of error messages after a process was lost. The group's first error follows this text.
 _LOST = (
     "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
     "more: start all of them again, from a checkpoint. The cause"
 )
 
 
-def _digest_fact(fact: object) -> int:
+def _digest_rank_fact(fact: object) -> int:
     """Returns 63 bits of the hash of a fact."""
     data = fact if isinstance(fact, bytes) else repr(fact).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 
 
-def join_processes(distributed: Any) -> World:
-    """Returns the processes that train, from the checked argument ``distributed`` of ``make_private``."""
+def join_process_group(distributed: Any) -> World:
+    """Checks the argument ``distributed`` of ``make_private``, and returns the processes that train together."""
     if distributed is False:
         return World()
     ready = dist.is_available() and dist.is_initialized()
     if distributed is None:
         return Ranks() if ready else World()
-    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives it to outsiders
+    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives outsiders this value
         raise ValueError("distributed must be a process group that this process is in")
     if distributed is True or (dist.is_available() and isinstance(distributed, dist.ProcessGroup)):
         if not ready:

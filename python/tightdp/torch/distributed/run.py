@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ...release import clipping
-from ..gradient_sums.base_sums import Sums
-from ..gradient_sums.sum_noise import add_noise_share
+from ..gradient_sums.base_sums import GradientSums
+from ..gradient_sums.sum_noise import add_noise_of_rank
 from ..run.private_run import PrivateRun
 from .ranks import Ranks
 
@@ -30,7 +30,7 @@ class SharedRun(PrivateRun):
         """Gives all ranks the model of the first rank, and the tensors that the first rank's checkpoint saved."""
         with self._world.run_together("the checkpoint"):
             super()._restore_saved()
-        self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
+        self._ranks.copy_from_first_rank([*self.model.parameters(), *self.model.buffers()])
         if self.has_checkpoint:
             file = BytesIO()
             if self._ranks.is_first:
@@ -40,7 +40,7 @@ class SharedRun(PrivateRun):
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
                 self._load_tensors({**found, "model": self.model.state_dict()})
 
-    def _release_sums(self, sums: Sums) -> Iterable[Any]:
+    def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
         All noise is from the stream of the step. Each rank adds the noise of its share of the elements, and then the
@@ -50,6 +50,6 @@ class SharedRun(PrivateRun):
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._make_noise_source().stream()
         deviation = clipping.convert_deviation_to_grid(self.plan.grid_step, self._account.current_plan.noise_deviation)
-        add_noise_share(stream, deviation, flat, start, end)
-        self._ranks.add_up(flat)
+        add_noise_of_rank(stream, deviation, flat, start, end)
+        self._ranks.add_over_ranks(flat)
         return sums.estimate_mean_gradient(totals)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..model_checks.model_checks import is_sharded
+from ..model_checks.model_checks import is_sharded_parameter
 from ..randomness.process_group import World
 from .ranks import Ranks
 from .run import SharedRun
@@ -36,7 +36,7 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        self._check_owner()  # comes before the exchange of shards
+        self._check_owner()  # before shards are exchanged, because only the process that made the run may exchange them
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
@@ -48,10 +48,10 @@ class ShardedRun(SharedRun):
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """Puts whole parameters in the places of sharded ones for the body, and removes the hooks of FSDP2."""
+        """Puts whole parameters in place of sharded ones, and removes FSDP2's hooks, during the ``with`` body."""
         trained = self._check_parameters()
         modules = list(self.model.modules())
-        places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
+        places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded_parameter(p)]
         hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
         whole = {id(p): self._gather_parameter(p) for p in dict.fromkeys(p for _, _, p in places)}
         self._sharded = trained
@@ -85,21 +85,21 @@ class ShardedRun(SharedRun):
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer of each rank the rank's shard of the released gradients."""
         sharded = {name: self._sharded[name] for name in parameters}
-        parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
+        parts = (_take_local_shard(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
         super()._set_gradients(sharded, parts)
 
     def _collect_tensors(self) -> dict[str, Any]:
         """Returns whole tensors, as a run without sharding does. All ranks gather the tensors in the same order."""
         reshard_model(self.model)
-        return dict(_gather_tensors(super()._collect_tensors()))
+        return dict(_gather_sharded_tensors(super()._collect_tensors()))
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
         held = [p for group in self.optimizer.param_groups for p in group["params"]]
         of_optimizer = {
-            i: {name: _take_local_part(held[i], value) for name, value in state.items()}
+            i: {name: _take_local_shard(held[i], value) for name, value in state.items()}
             for i, state in found["optimizer"]["state"].items()
         }
-        model = {name: _take_local_part(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
+        model = {name: _take_local_shard(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
         super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
     def _restore_saved(self) -> None:
@@ -113,7 +113,9 @@ class ShardedRun(SharedRun):
         with self._world.run_together("the checkpoint"):
             if found is not None:
                 self._load_tensors(found)
-        self._ranks.copy_of_first([t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded(t)])
+        self._ranks.copy_from_first_rank(
+            [t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded_parameter(t)]
+        )
 
 
 def reshard_model(model: Any) -> None:
@@ -123,10 +125,10 @@ def reshard_model(model: Any) -> None:
             module.reshard()
 
 
-def check_sharding(model: Any, world: World) -> bool:
-    """Tells whether the model is sharded. ValueError if it is sharded over other processes than those that train."""
+def check_model_sharding(model: Any, world: World) -> bool:
+    """Tells whether the model is sharded. Raises ValueError if it is sharded over other processes than ``world``."""
     reshard_model(model)
-    meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded(p)}
+    meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded_parameter(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
         raise ValueError(
             f"model must be sharded over the processes that train it, {world.size} of them, got it sharded over "
@@ -135,22 +137,25 @@ def check_sharding(model: Any, world: World) -> bool:
     return bool(meshes)
 
 
-def _take_local_part(p: Any, whole: Any) -> Any:
-    """Returns this rank's shard of a tensor in the shape of a sharded parameter. Other values stay unchanged."""
-    if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
+def _take_local_shard(p: Any, whole: Any) -> Any:
+    """Returns this rank's shard of ``whole``, if ``whole`` is a tensor in the shape of a sharded parameter ``p``.
+
+    Any other value is returned unchanged.
+    """
+    if not is_sharded_parameter(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
 
     return distribute_tensor(whole.to(p.device), p.device_mesh, p.placements, src_data_rank=None)  # nothing is sent
 
 
-def _gather_tensors(found: Any) -> Any:
+def _gather_sharded_tensors(found: Any) -> Any:
     """Returns a nest of dicts, lists and tuples, with each sharded tensor replaced by a whole one in host memory."""
     if isinstance(found, dict):
-        return {key: _gather_tensors(value) for key, value in found.items()}
+        return {key: _gather_sharded_tensors(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):
-        return type(found)(map(_gather_tensors, found))
-    return found.detach().full_tensor().cpu() if is_sharded(found) else found
+        return type(found)(map(_gather_sharded_tensors, found))
+    return found.detach().full_tensor().cpu() if is_sharded_parameter(found) else found
 
 
 def _is_fsdp_hook(hook: Any) -> bool:

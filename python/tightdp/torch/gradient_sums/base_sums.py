@@ -9,17 +9,17 @@ import torch
 
 from ..._support.device_probe import devices
 from ...release.noise import RandomSource
-from ..batches.batch_places import Places
+from ..batches.batch_places import BatchPlaces
 from ..plan.plan import Plan
-from .sum_noise import add_noise_to_sums, release_integers_there
+from .sum_noise import add_noise_to_step_sums, release_integers_there
 
 
-class Sums:
+class GradientSums:
     """The sums of clipped gradients over all physical batches of a step. There is a tensor for each parameter."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
-        self._kinds = _identify_parameters(parameters)
+        self._kinds = _identify_model_parameters(parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -28,7 +28,7 @@ class Sums:
 
     def is_made_for(self, parameters: dict[str, Any]) -> bool:
         """Tells whether the sums were made for these parameters."""
-        return _identify_parameters(parameters) == self._kinds
+        return _identify_model_parameters(parameters) == self._kinds
 
     def follow_plan(self, plan: Plan) -> None:
         """Uses ``plan`` from now on. It may differ from the earlier plan only in its noise and its divisor."""
@@ -54,8 +54,9 @@ class Sums:
         raise NotImplementedError
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
         With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
@@ -93,16 +94,16 @@ class Sums:
         raise NotImplementedError
 
 
-def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
-    """Returns the identity, type and device of each parameter. ``model.to`` changes the last two alone."""
+def _identify_model_parameters(parameters: dict[str, Any]) -> list[Any]:
+    """Returns the identity, type and device of each parameter. ``model.to`` may change the type and the device."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
 
-class IntegerSums(Sums):
+class IntegerSums(GradientSums):
     """The sums as integer multiples of the plan's grid step, with exact noise on the same grid."""
 
     _flat: Any
-    """Vector of all totals. The totals are views of its memory (``make_integer_sums``)."""
+    """Vector of all totals. The totals are views of its memory (``make_integer_gradient_sums``)."""
     _device: Any
     """CUDA device on which the sums are released (``find_device_of_sums``), or None."""
 
@@ -122,7 +123,7 @@ class IntegerSums(Sums):
 
     def _release_on_host(self, source: RandomSource) -> Iterable[Any]:
         _, totals = self.integers()
-        add_noise_to_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        add_noise_to_step_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
         return self.estimate_mean_gradient(totals)
 
     def _release_on_device(self, flat: Any, source: RandomSource) -> list[Any]:
@@ -144,7 +145,7 @@ def find_device_of_sums(parameters: dict[str, Any]) -> Any:
     return found.pop() if len(found) == 1 and next(iter(found)).type == "cuda" and devices() else None
 
 
-def make_integer_sums(parameters: dict[str, Any], device: Any = None) -> tuple[Any, list[Any]]:
+def make_integer_gradient_sums(parameters: dict[str, Any], device: Any = None) -> tuple[Any, list[Any]]:
     """Returns a vector of zeros, and consecutive views of its memory in the shapes of the parameters."""
     flat = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=torch.int64, device=device or "cpu")
     return flat, view_as_parameters(flat, parameters)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ...release.gradients import clipped_sum
-from ..batches.batch_places import Places, fill_places
+from ..batches.batch_places import BatchPlaces, fill_batch_places
 from ..plan.plan import Plan
-from .base_sums import IntegerSums, find_device_of_sums, make_integer_sums
-from .per_example_gradients import PerExampleGradients, check_vectorizes
+from .base_sums import IntegerSums, find_device_of_sums, make_integer_gradient_sums
+from .per_example_gradients import PerExampleGradients, check_model_vectorizes
 
 
 class ExactSums(IntegerSums):
@@ -25,7 +25,7 @@ class ExactSums(IntegerSums):
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         self._device = find_device_of_sums(parameters)
-        self._flat, totals = make_integer_sums(parameters, self._device)
+        self._flat, totals = make_integer_gradient_sums(parameters, self._device)
         super().__init__(plan, parameters, totals)
 
     @property
@@ -39,25 +39,30 @@ class ExactSums(IntegerSums):
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
         """Raises ValueError if ``torch.func.vmap`` is used and cannot take records through the model."""
         if not self.is_one_by_one:
-            check_vectorizes(model, loss_fn, self._parameters, batch, records)
+            check_model_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         return gradients.join_rows(batch, records)
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
         for rows, weights in self._find_gradients_in_places(model, loss_fn, batch, records, places):
             self._add_clipped(rows, weights)
 
     def _find_gradients_in_places(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None
     ) -> Iterator[tuple[list[Any], Any]]:
-        """Yields the gradients of some rows at a time, and with places their weights: 1 for a record, 0 for a copy."""
-        batch, records, weights = fill_places(
+        """Yields the gradients of some rows at a time, and the weights of these rows.
+
+        A row has weight 1 if it is a record, and 0 if it is a copy in an empty place. Without ``places`` the weights
+        are None.
+        """
+        batch, records, weights = fill_batch_places(
             None if self.is_one_by_one else places, batch, records
-        )  # single records have one shape anyway
+        )  # one record at a time has the same shape with and without places
         start = 0
         for rows in self._yield_gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])

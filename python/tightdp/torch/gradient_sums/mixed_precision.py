@@ -1,4 +1,4 @@
-"""Computes norm layers and losses in wide types under ``torch.func.vmap``, as PyTorch does without it."""
+"""Computes norm layers and losses in wide types under ``torch.func.vmap``, as PyTorch does without ``vmap``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LOSSES = {
     F.cross_entropy, F.nll_loss, F.l1_loss, F.poisson_nll_loss, F.binary_cross_entropy_with_logits,
     F.hinge_embedding_loss, F.cosine_embedding_loss,
 }  # fmt: skip
-"""Losses that autocast computes in float32. ``torch.func.vmap`` decomposes them into operations that autocast does not
-widen. It does not decompose the other losses of PyTorch, so autocast widens those as usual."""
+"""Losses that autocast computes in float32. ``torch.func.vmap`` decomposes these losses into operations that autocast
+does not widen. The other losses of PyTorch are not decomposed, so autocast widens them as usual."""
 
 
 class WideNorms(TorchFunctionMode):
@@ -35,7 +35,7 @@ class WideNorms(TorchFunctionMode):
         wide, narrow = reduce(torch.promote_types, [each.dtype for each in given]), given[0].dtype
         if all(each.dtype == wide for each in given):
             return func(*args, **kwargs)
-        return _call_widened(func, args, kwargs, lambda each: each.to(wide)).to(narrow)
+        return _call_with_wide_tensors(func, args, kwargs, lambda each: each.to(wide)).to(narrow)
 
 
 class WideLosses(TorchFunctionMode):
@@ -46,20 +46,24 @@ class WideLosses(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {})) if func not in _LOSSES else _call_widened(func, args, kwargs, _widen_half)
+        return (
+            func(*args, **(kwargs or {}))
+            if func not in _LOSSES
+            else _call_with_wide_tensors(func, args, kwargs, _widen_half_under_autocast)
+        )
 
 
-def _widen_half(x: Any) -> Any:
+def _widen_half_under_autocast(x: Any) -> Any:
     """Returns ``x`` in float32 if it is in half precision and autocast is on."""
     half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
 
 
-def _call_widened(func: Any, args: Any, kwargs: Any, widen: Callable[[Any], Any]) -> Any:
+def _call_with_wide_tensors(func: Any, args: Any, kwargs: Any, widen: Callable[[Any], Any]) -> Any:
     """Calls a function with ``widen`` applied to each tensor among the arguments."""
 
-    def prepare_argument(each: Any) -> Any:
+    def widen_if_tensor(each: Any) -> Any:
         return widen(each) if isinstance(each, torch.Tensor) else each
 
-    named = {name: prepare_argument(each) for name, each in (kwargs or {}).items()}
-    return func(*map(prepare_argument, args), **named)
+    named = {name: widen_if_tensor(each) for name, each in (kwargs or {}).items()}
+    return func(*map(widen_if_tensor, args), **named)

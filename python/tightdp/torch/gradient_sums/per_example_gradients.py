@@ -14,16 +14,17 @@ import torch
 
 from ..batches import collated_batch
 from ..model_checks import model_checks
-from ..randomness.global_generators import find_device, fork_generators, seed_torch
+from ..randomness.global_generators import find_model_device, fork_torch_generators, seed_torch_generators
 from .mixed_precision import WideNorms
 from .recurrent_layers import StepByStep
-from .vectorized_pass import run_side_by_side
+from .vectorized_pass import run_under_vmap
 
 MOST_HELD_BYTES = 1 << 26
-"""Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. A single record may need more."""
+"""Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. The gradient of a single record may be
+larger."""
 
 
-class _Losses(torch.nn.Module):
+class _LossModule(torch.nn.Module):
     """The loss function as a module, so that other values can be put in the place of the model's parameters."""
 
     def __init__(self, model: Any, loss_fn: Any) -> None:
@@ -37,19 +38,19 @@ class _Losses(torch.nn.Module):
 class PerExampleGradients:
     """The gradients of single records for one model and one loss function.
 
-    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``). Otherwise they go one
-    after the other, for modules that PyTorch cannot vectorize.
+    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``). Otherwise the records
+    go through the model one after the other, for modules that PyTorch cannot vectorize.
     """
 
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
-        self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
-        self._places = _find_places(model, parameters)
+        self._losses, self._parameters, self.vectorized = _LossModule(model, loss_fn), parameters, vectorized
+        self._places = _find_parameter_paths(model, parameters)
         self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def yield_rows(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Yields the gradients of some records at a time, a tensor of shape (records, *shape) for each parameter."""
-        tensors, rebuild = collated_batch.split_records(batch, records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
         step = max(1, MOST_HELD_BYTES // size)
         for start in range(0, records, step):
@@ -63,7 +64,7 @@ class PerExampleGradients:
     def _find_vectorized(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
         """Returns the gradients of records that go through the model side by side, by ``torch.func.vmap``."""
 
-        def loss(values: dict[str, Any], *one: Any) -> Any:
+        def compute_record_loss(values: dict[str, Any], *one: Any) -> Any:
             alone = rebuild([tensor.unsqueeze(0) for tensor in one])
             placed = {place: values[name] for place, name in self._places.items()}
             return _check_single_loss(torch.func.functional_call(self._losses, placed, (alone,), tie_weights=False))
@@ -71,11 +72,13 @@ class PerExampleGradients:
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
         try:
-            with run_side_by_side(), WideNorms(), StepByStep() if self._steps else nullcontext():
-                found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
+            with run_under_vmap(), WideNorms(), StepByStep() if self._steps else nullcontext():
+                found = torch.func.vmap(torch.func.grad(compute_record_loss), in_dims=axes, randomness="different")(
+                    values, *tensors
+                )
         finally:
             for module in self._recurrent:
-                module._init_flat_weights()  # resets its list of weights, which now has tensors of torch.func
+                module._init_flat_weights()  # resets the module's list of weights, which now has torch.func's tensors
         return [found[name] for name in self._parameters]
 
     def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
@@ -84,13 +87,13 @@ class PerExampleGradients:
         Each record has its own seed, and all seeds are drawn before any code of the user runs. So the draws for a
         record depend neither on the draws for other records nor on seeds that the model sets.
         """
-        parameters, device = list(self._parameters.values()), find_device(self._losses.model)
+        parameters, device = list(self._parameters.values()), find_model_device(self._losses.model)
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
         seeds = torch.randint(1 << 62, (len(tensors[0]),), device="cpu").tolist()
-        with fork_generators(device):
+        with fork_torch_generators(device):
             for i, seed in enumerate(seeds):
-                seed_torch(device, seed)
-                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # memory of this record alone
+                seed_torch_generators(device, seed)
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # has memory of its own
                 loss = _check_single_loss(self._losses(alone))
                 for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                     if gradient is not None:
@@ -98,10 +101,11 @@ class PerExampleGradients:
         return rows
 
 
-def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
-    """Returns the name of the parameter at each attribute path in ``_Losses``. A tied parameter has several paths.
+def _find_parameter_paths(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
+    """Returns the name of the parameter at each attribute path in ``_LossModule``. A tied parameter has several paths.
 
-    A module that the model holds twice counts once, because ``functional_call`` would not restore its parameter.
+    A module that the model holds twice counts once. Otherwise ``functional_call`` would not restore the module's
+    parameter.
     """
     names = {id(p): name for name, p in parameters.items()}
     return {
@@ -112,10 +116,10 @@ def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+def check_model_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """Raises ValueError unless ``torch.func`` can take the first records of a batch through the model side by side."""
     few = min(records, 2)
-    tensors, rebuild = collated_batch.split_records(batch, records)
+    tensors, rebuild = collated_batch.split_collated_batch(batch, records)
     try:
         for _ in PerExampleGradients(model, loss_fn, parameters).yield_rows(
             rebuild([tensor[:few] for tensor in tensors]), few
@@ -125,10 +129,10 @@ def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch
         if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
             raise
         raise ValueError(
-            f"model must be one that torch.func.vmap takes records through, each alone: {name_module(model, error)} "
-            f"cannot be ({shorten_error(error)}). Write it with operations on whole tensors (torch.where for a "
-            f"branch by values), or take arithmetic='one-by-one', where records go through one after the other and it "
-            f"is assumed that the model keeps nothing between them"
+            f"model must be one that torch.func.vmap takes records through, each alone: "
+            f"{name_failing_module(model, error)} cannot be ({shorten_torch_error(error)}). Write it with operations "
+            f"on whole tensors (torch.where for a branch by values), or take arithmetic='one-by-one', where records go "
+            f"through one after the other and it is assumed that the model keeps nothing between them"
         ) from error
 
 
@@ -145,12 +149,12 @@ VMAP_ERROR_SIGNS = (
 """Parts of PyTorch's error messages. Any of them shows that ``torch.func.vmap`` cannot follow a model."""
 
 
-def shorten_error(error: BaseException) -> str:
+def shorten_torch_error(error: BaseException) -> str:
     """Returns the first sentence of an error message of PyTorch."""
     return str(error).partition("\n")[0].partition(". ")[0]
 
 
-def name_module(model: Any, error: BaseException) -> str:
+def name_failing_module(model: Any, error: BaseException) -> str:
     """Returns the name and type of the innermost module of the model that raised an error."""
     names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
     found, frames = "the model or the loss", error.__traceback__
@@ -162,5 +166,5 @@ def name_module(model: Any, error: BaseException) -> str:
 
 def _check_single_loss(losses: Any) -> Any:
     if isinstance(losses, torch.Tensor) and losses.shape != (1,):
-        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that errors can show it
-    return model_checks.check_losses(losses, 1)[0]
+        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that an error can show the tensor
+    return model_checks.check_loss_tensor(losses, 1)[0]

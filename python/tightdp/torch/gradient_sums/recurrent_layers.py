@@ -1,4 +1,4 @@
-"""Recurrent layers that are computed step by step, since ``torch.func.vmap`` does not support PyTorch's own."""
+"""Computes recurrent layers step by step, since ``torch.func.vmap`` does not support PyTorch's own functions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class StepByStep(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         whole, cell = _SEQUENCES.get(func), _CELLS.get(func)
         if whole is not None and isinstance(args[2], (list, tuple)):
-            return _compute_sequence(whole, *args, **(kwargs or {}))
+            return _compute_recurrent_layers(whole, *args, **(kwargs or {}))
         if cell is not None:
-            return _compute_cell(cell, *args, **(kwargs or {}))
+            return _compute_recurrent_cell(cell, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
 def _step_gru(x: Any, h: Any, state: Any) -> Any:
-    """Returns the next state of a GRU. ``x`` and ``h`` are products of the weights with the input and the state."""
+    """Returns the next state of a GRU. ``x`` is the product of weights with the input, and ``h`` with the state."""
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
     candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
     return [(1 - z) * candidate + z * state[0]]
 
 
-def _step_tanh(x: Any, h: Any, state: Any) -> Any:
+def _step_tanh_layer(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of a plain recurrent layer with tanh."""
     return [torch.tanh(x + h)]
 
 
-def _step_relu(x: Any, h: Any, state: Any) -> Any:
+def _step_relu_layer(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of a plain recurrent layer with ReLU."""
     return [torch.relu(x + h)]
 
@@ -49,24 +49,32 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-# PyTorch's functions for whole layers and for single cells, and for each the function that computes one step.
-_SEQUENCES = {torch.gru: _step_gru, torch.rnn_tanh: _step_tanh, torch.rnn_relu: _step_relu, torch.lstm: _step_lstm}
+# Functions that compute one step. The first table has them by PyTorch's functions for whole layers, and the second by
+# PyTorch's functions for single cells.
+_SEQUENCES = {
+    torch.gru: _step_gru,
+    torch.rnn_tanh: _step_tanh_layer,
+    torch.rnn_relu: _step_relu_layer,
+    torch.lstm: _step_lstm,
+}
 _CELLS = {
     torch.gru_cell: _step_gru,
-    torch.rnn_tanh_cell: _step_tanh,
-    torch.rnn_relu_cell: _step_relu,
+    torch.rnn_tanh_cell: _step_tanh_layer,
+    torch.rnn_relu_cell: _step_relu_layer,
     torch.lstm_cell: _step_lstm,
 }
 
 
-def _compute_cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def _compute_recurrent_cell(
+    step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> Any:
     """Returns the next state of a recurrent cell, in the form in which PyTorch's function returns it."""
     state = [start] if isinstance(start, torch.Tensor) else list(start)
     found = step(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
     return found[0] if isinstance(start, torch.Tensor) else tuple(found)
 
 
-def _compute_sequence(
+def _compute_recurrent_layers(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
@@ -80,7 +88,7 @@ def _compute_sequence(
         for number in range(layer * directions, (layer + 1) * directions):
             w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
             b_ih, b_hh = rest[:2] if biases else (None, None)
-            projection = rest[-1] if len(rest) % 2 else None  # for an LSTM whose outputs are smaller than its memory
+            projection = rest[-1] if len(rest) % 2 else None  # of an LSTM whose outputs are smaller than its memory
             inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
             backwards = number % directions == 1
             for t in range(len(inputs))[:: -1 if backwards else 1]:

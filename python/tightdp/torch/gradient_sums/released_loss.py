@@ -17,10 +17,10 @@ from ..._support.strict_json import check_json_entries, read_json_value
 from ...models.grid import choose_contribution_grid
 from ...release.noise import RandomSource
 from ..batches import collated_batch
-from ..batches.batch_places import Places
+from ..batches.batch_places import BatchPlaces
 from ..plan.loss_release import LossRelease
 from ..randomness.process_group import World
-from .sum_noise import add_noise_to_sums
+from .sum_noise import add_noise_to_step_sums
 
 LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
@@ -75,15 +75,15 @@ class LossSum:
         """Returns a loss function that calls ``loss_fn`` and also stores the losses of all records in this object."""
         self._seen.clear()
 
-        def loss(model: Any, batch: Any) -> Any:
+        def compute_watched_loss(model: Any, batch: Any) -> Any:
             losses = loss_fn(model, batch)
             if isinstance(losses, torch.Tensor):
                 _watch(self._seen.append, losses.detach(), *collated_batch.flatten_batch(batch)[0])
             return losses
 
-        return loss
+        return compute_watched_loss
 
-    def add_losses(self, records: int, places: Places | None) -> None:
+    def add_losses(self, records: int, places: BatchPlaces | None) -> None:
         """Clips the stored losses of the last ``records`` records and adds them. A loss that is not finite counts as 0.
 
         With ``places`` the losses of records are taken from their places. Earlier stored losses are ignored, because
@@ -98,14 +98,14 @@ class LossSum:
         kept = np.where(np.isfinite(losses), losses, 0.0).clip(-self._bound, self._bound)
         self._total += int(np.trunc(kept / self._grid).astype(np.int64).sum())
 
-    def release_step(self, step: int, source: RandomSource, world: World) -> None:
+    def release_step_loss(self, step: int, source: RandomSource, world: World) -> None:
         """Releases the sum of losses of a step. Call this once a step, after the step was charged.
 
         The first rank adds the noise. Means over several steps are computed from released sums alone.
         """
         if world.is_first:
-            add_noise_to_sums([self._total], self._deviation, self._grid, source)
-        world.add_up(self._total)
+            add_noise_to_step_sums([self._total], self._deviation, self._grid, source)
+        world.add_over_ranks(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)
         if step % self._every == 0 or step == self._steps:
             steps = len(self._window)
@@ -119,14 +119,14 @@ class LossSum:
 
     def check_state(self, given: Any) -> None:
         """Raises ValueError unless ``given`` has the form that ``export_state`` returns."""
-        _read_state(given)
+        _read_loss_state(given)
 
     def import_state(self, given: Any) -> None:
         """Restores the state that ``export_state`` returned."""
-        self.released, self._window = _read_state(given)
+        self.released, self._window = _read_loss_state(given)
 
 
-def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
+def _read_loss_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
     """Returns the released means, and the sums of steps that have no mean yet, from a saved state."""
     try:
         check_json_entries("losses", given, ("released", "window"))
@@ -138,10 +138,10 @@ def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
         raise ValueError(f"state must hold the losses that its run released: {error}") from None
 
 
-class _Watched(torch.autograd.Function):
-    """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` these are the losses of all records.
+class _WatchedLosses(torch.autograd.Function):
+    """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` it passes the losses of all records.
 
-    Further arguments are tensors that depend on the records, so that PyTorch finds the axis of the records.
+    Further arguments are tensors that depend on the records. By these tensors PyTorch finds the axis of the records.
     """
 
     @staticmethod
@@ -151,7 +151,7 @@ class _Watched(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keeps nothing, because no gradient goes through here."""
+        """Keeps nothing, because no gradient goes through this function."""
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, keep: Any, losses: Any, *records: Any) -> Any:
@@ -160,5 +160,5 @@ class _Watched(torch.autograd.Function):
         return torch.zeros(()), None
 
 
-_watch: Any = _Watched.apply
+_watch: Any = _WatchedLosses.apply
 """Calls ``keep(losses)``. The arguments are (keep, losses, *tensors that depend on the records)."""

@@ -1,4 +1,4 @@
-"""The functions that add noise to the sums of PyTorch runs. No other code adds noise to them."""
+"""The functions that add noise to the sums of PyTorch runs. No other code adds noise to these sums."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ...release.noisy_sums import add_noise
 from ..plan.plan import Plan
 
 
-def add_noise_to_sums(totals: list[Any], deviation: float, grid: float, source: RandomSource) -> None:
+def add_noise_to_step_sums(totals: list[Any], deviation: float, grid: float, source: RandomSource) -> None:
     """Adds the noise of a step to its integer sums, in place. The sums are in units of ``grid``."""
     add_noise(totals, deviation, grid=grid, rng=source)
 
 
-def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
+def add_noise_of_rank(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
     """Adds one process's share of the noise of a step.
 
     The share is the noise of the entries from ``start`` to ``end``. The other processes add no noise to these entries.
@@ -31,27 +31,27 @@ def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: i
 
 def release_integers_there(flat: Any, dtype: str, plan: Plan, source: RandomSource) -> Any:
     """Returns the integer sums of a step plus its noise, times the grid over the divisor, on the CUDA device of
-    ``flat``. Entries get the same noise as in ``add_noise_to_sums``."""
+    ``flat``. Entries get the same noise as in ``add_noise_to_step_sums``."""
     return noisy_sums.release_integers_on_device(
         flat, dtype, plan.noise_deviation, grid=plan.grid_step, divisor=plan.divisor, rng=source
     )
 
 
-def release_with_products(
+def release_sums_with_last_records(
     last: Any, totals: list[Any], parameters: list[Any], plan: Plan, source: RandomSource, dtype: Any
 ) -> list[Any]:
     """Adds the last records of a step and its noise, and returns estimates of the mean gradient, all in one pass.
 
     ``last`` has the ``numbers`` of some parameters, the ``layers`` (vectors whose products are the records' gradients
     by these parameters) and the mask ``taken`` of the records to add. ``totals`` has the sums over the other records of
-    the step, which are zero afterwards. It is an empty list if the step has no other records. Entries are numbered
-    consecutively over all parameters, and get the same noise as in ``add_noise_to_sums``.
+    the step, and these sums are set to zero. ``totals`` is an empty list if the step has no other records. Entries are
+    numbered consecutively over all parameters, and get the same noise as in ``add_noise_to_step_sums``.
     """
     deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
     stream = source.stream()
     outs = [torch.empty(p.shape, dtype=dtype) for p in parameters]
     starts = list(itertools.accumulate((out.numel() for out in outs), initial=0))
-    dense.release_outer_products(
+    dense.release_dense_products(
         last.layers, plan.max_norm[0], [totals[i].numpy() for i in last.numbers] if totals else [],
         [outs[i].numpy() for i in last.numbers], grid=plan.grid_step, deviation=deviation, stream=stream,
         first=[starts[i] for i in last.numbers], divisor=plan.divisor, taken=last.taken,

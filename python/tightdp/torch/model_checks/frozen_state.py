@@ -9,36 +9,41 @@ from typing import Any
 import torch
 
 Copies = dict[tuple[str, str], tuple[Any, int, Any]]
-"""Buffers by the path of their module and their name. Each has its version and a copy."""
+"""Buffers by the path of their module and their name. An entry has the buffer, its version and a copy of its values."""
 
 
 @contextmanager
-def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
-    """Restores buffers that changed in the body. Raises ValueError if a buffer, a parameter or a gradient changed.
+def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
+    """Restores buffers that the ``with`` body changed. Raises ValueError for changed buffers, parameters or gradients.
 
     A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
     records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.
     ``copies`` has the copies from earlier calls, so that an unchanged buffer is not copied again. Values are compared
-    too, because a write that bypasses PyTorch does not increase the version of a tensor. ``values=False`` does not
-    compare the values of parameters. This is for ``torch.func.vmap``, under which no value of a record can be written
-    to a parameter.
+    too, because a write that bypasses PyTorch does not increase the version of a tensor. With ``values=False`` the
+    values of parameters are not compared. This suffices under ``torch.func.vmap``, where no value of a record can be
+    written to a parameter.
     """
     copies = {} if copies is None else copies
-    for place, buffer in _list_buffers(model).items():
+    for place, buffer in _list_model_buffers(model).items():
         known = copies.get(place)
         if known is None or known[0] is not buffer or not _is_unchanged_buffer(*known):
             copies[place] = buffer, buffer._version, buffer.clone()
-    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _record_parameters(model, values)
+    before, parameters = (
+        {place: copies[place] for place in _list_model_buffers(model)},
+        _note_parameter_versions(model, values),
+    )
     grads = [(p, p.grad, _read_gradient_version(p.grad)) for p, *_ in parameters.values()]
     try:
         yield
     finally:
         buffers, accumulated, after = (
-            _restore_buffers(model, before),
+            _restore_model_buffers(model, before),
             _remove_new_gradients(grads),
-            _record_parameters(model, values),
+            _note_parameter_versions(model, values),
         )
-        changed = [name for name in parameters | after if not _is_same_parameter(parameters.get(name), after.get(name))]
+        changed = [
+            name for name in parameters | after if not _is_parameter_unchanged(parameters.get(name), after.get(name))
+        ]
         if changed:
             raise ValueError(
                 f"model must not change its parameters while it computes: {changed[0]} was changed, and may hold what "
@@ -56,7 +61,7 @@ def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = 
             )
 
 
-def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
+def _list_model_buffers(model: Any) -> dict[tuple[str, str], Any]:
     """Returns the buffers of a model, by the path of their module and their name."""
     return {
         (path, name): buffer
@@ -66,7 +71,7 @@ def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
     }
 
 
-def _restore_buffers(model: Any, before: Copies) -> list[str]:
+def _restore_model_buffers(model: Any, before: Copies) -> list[str]:
     """Restores changed buffers and removes new ones. Returns the names of these buffers."""
     changed = []
     for path, module in model.named_modules():
@@ -91,11 +96,11 @@ def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
     return bool(changed)
 
 
-def _record_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
-    return {name: (p, p._version, _sum_words(p) if values else 0) for name, p in model.named_parameters()}
+def _note_parameter_versions(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+    return {name: (p, p._version, _sum_words_of_tensor(p) if values else 0) for name, p in model.named_parameters()}
 
 
-def _is_same_parameter(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
+def _is_parameter_unchanged(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
     return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
@@ -104,20 +109,20 @@ def _read_gradient_version(grad: Any) -> int:
 
 
 def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
-    """Tells whether a buffer equals its copy. For a buffer without plain memory, only the version is compared."""
+    """Tells whether a buffer equals its copy. For a sparse buffer, only the version is compared."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
-    return bool(torch.equal(_view_bytes(x), _view_bytes(copy)))
+    return bool(torch.equal(_view_bytes_of_tensor(x), _view_bytes_of_tensor(copy)))
 
 
-def _sum_words(p: Any) -> int:
-    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum needs no copy and is fast."""
-    flat = _view_bytes(p)
+def _sum_words_of_tensor(p: Any) -> int:
+    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum is fast and needs no copy."""
+    flat = _view_bytes_of_tensor(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
-def _view_bytes(x: Any) -> Any:
+def _view_bytes_of_tensor(x: Any) -> Any:
     """Returns the memory of a tensor as bytes. For a sharded tensor it is the memory of this rank's shard."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x

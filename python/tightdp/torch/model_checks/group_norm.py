@@ -17,9 +17,9 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     """Replaces each batch norm by a GroupNorm, and returns the model, which is changed in place.
 
     The new layers use the weight and bias parameters of the old layers, so an existing optimizer stays valid. The
-    running statistics of the old layers are dropped, because they come from other records. A model that was trained
-    with these statistics has to be trained again. The number of groups is the largest common divisor of ``groups`` and
-    the number of channels that leaves at least two channels in each group.
+    running statistics of the old layers are dropped, because they describe the batches of earlier training. A model
+    that was trained with these statistics has to be trained again. The number of groups is the largest common divisor
+    of ``groups`` and the number of channels that leaves at least two channels in each group.
 
     If the model itself is a batch norm, the new layer is returned. Raises TypeError unless the model is a module.
     Raises ValueError for a lazy batch norm, which learns its number of channels only from the first batch.
@@ -31,7 +31,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    groups = _check.count("groups", groups)
+    groups = _check.check_count_argument("groups", groups)
     made = {
         id(module): _make_group_norm(name, module, groups)
         for name, module in model.named_modules()
@@ -48,15 +48,15 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
     channels = old.num_features
     if not channels:
         raise ValueError(f"model must know its channels: {name or 'it'} ({type(old).__name__}) waits for a first batch")
-    new = torch.nn.GroupNorm(_count_groups(groups, channels), channels, old.eps, affine=False)
+    new = torch.nn.GroupNorm(_count_norm_groups(groups, channels), channels, old.eps, affine=False)
     new.affine, new.weight, new.bias = old.affine, old.weight, old.bias
     return new.train(old.training)
 
 
-def _count_groups(groups: int, channels: int) -> int:
+def _count_norm_groups(groups: int, channels: int) -> int:
     """Returns the largest common divisor that leaves at least two channels in a group.
 
-    A group of a single channel may normalize its values to 0.
+    A group of a single channel may normalize all its values to 0.
     """
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -21,7 +21,7 @@ _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of parameters that can be trained."""
 
 
-def check_types(model: Any, optimizer: Any) -> None:
+def check_model_types(model: Any, optimizer: Any) -> None:
     """Raises TypeError or ValueError for a model or an optimizer of a type that cannot be trained privately."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -41,7 +41,7 @@ def check_types(model: Any, optimizer: Any) -> None:
         raise ValueError("model and optimizer must be those of PyTorch, got ones that Opacus has wrapped")
 
 
-def check_modules(model: Any) -> None:
+def check_model_modules(model: Any) -> None:
     """Raises ValueError for a module that mixes the records of a batch, or stores something of the records."""
     for name, module in model.named_modules():
         kind, label = type(module).__name__, name or "the model itself"
@@ -73,7 +73,8 @@ def check_modules(model: Any) -> None:
                 f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
             )
         elif any(
-            _is_foreign_hook(hook) for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())
+            _is_foreign_torch_hook(hook)
+            for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())
         ):
             raise ValueError(
                 f"model must have no backward hooks: gradients of single records do not go through that of {label} "
@@ -86,15 +87,17 @@ def check_modules(model: Any) -> None:
             )
 
 
-def is_sharded(p: Any) -> bool:
+def is_sharded_parameter(p: Any) -> bool:
     """Tells whether FSDP2 shards a parameter."""
     return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
 
 def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """Returns the trained parameters by name. ValueError unless the optimizer holds all of them, and no foreign ones.
+    """Returns the trained parameters by name.
 
-    A trained parameter that the optimizer lacks would add to the norms and get noise, but would never change.
+    Raises ValueError if the optimizer lacks one of them, or holds parameters that are not in the model. A trained
+    parameter that the optimizer lacks would add to the norms of gradients and get noise, but would never change. The
+    optimizer may hold frozen parameters of the model too.
     """
     known = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -108,15 +111,15 @@ def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     missing = [name for name, p in found.items() if id(p) not in held]
     if missing:
         raise ValueError(
-            f"optimizer must hold every parameter that requires a gradient: it lacks {_list_names(missing)}. Give them "
-            f"to it, or freeze them: requires_grad_(False)"
+            f"optimizer must hold every parameter that requires a gradient: it lacks "
+            f"{_join_parameter_names(missing)}. Give them to it, or freeze them: requires_grad_(False)"
         )
     if not found:
         raise ValueError("model must have a parameter that requires a gradient: all are frozen")
     for name, p in found.items():
         if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
-        if any(map(_is_foreign_hook, (p._backward_hooks or {}).values())):
+        if any(map(_is_foreign_torch_hook, (p._backward_hooks or {}).values())):
             raise ValueError(
                 f"model must have no backward hooks: gradients of single records do not go through those of {name}"
             )
@@ -125,11 +128,11 @@ def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     return found
 
 
-def _is_foreign_hook(hook: Any) -> bool:
+def _is_foreign_torch_hook(hook: Any) -> bool:
     return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
-def check_settings(optimizer: Any) -> None:
+def check_optimizer_settings(optimizer: Any) -> None:
     """Raises ValueError for a setting of the optimizer that would make parameters NaN or infinite."""
     for group in optimizer.param_groups:
         for name, value in group.items():
@@ -139,13 +142,13 @@ def check_settings(optimizer: Any) -> None:
                     raise ValueError(f"optimizer must have a finite {name}, got {x}: it would leave no number finite")
 
 
-def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
+def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
     """Raises ValueError for a parameter that is not finite, since no record would then have a finite gradient.
 
     A frozen parameter may have infinite values, as masks do, but no NaN.
     """
     for name, p in parameters:
-        held = p.detach().to_local() if is_sharded(p) else p.detach()
+        held = p.detach().to_local() if is_sharded_parameter(p) else p.detach()
         if held.dtype not in _REAL or held.is_meta:
             continue
         if bool((~held.isfinite() if p.requires_grad else held.isnan()).any()):
@@ -155,19 +158,22 @@ def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
             )
 
 
-def check_used(unused: Iterable[str]) -> None:
+def check_parameters_used(unused: Iterable[str]) -> None:
     """Raises ValueError if there are parameters on which the loss does not depend. ``unused`` has their names."""
     names = list(unused)
     if names:
         raise ValueError(
             f"model must use every parameter that requires a gradient: the loss does not depend on "
-            f"{_list_names(names)}, which would be trained by noise alone. Freeze what is not used by "
+            f"{_join_parameter_names(names)}, which would be trained by noise alone. Freeze what is not used by "
             f"requires_grad_(False)"
         )
 
 
 def check_loss_fn(loss_fn: Any) -> None:
-    """Raises TypeError unless ``loss_fn`` is a function. PyTorch's losses are refused: they get outputs and targets."""
+    """Raises TypeError unless ``loss_fn`` is a function of a model and a batch.
+
+    PyTorch's losses are refused, because they are functions of outputs and targets.
+    """
     of_torch = getattr(loss_fn, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss")
     if not callable(loss_fn) or of_torch:
         kind = getattr(loss_fn, "__name__", type(loss_fn).__name__)
@@ -177,14 +183,14 @@ def check_loss_fn(loss_fn: Any) -> None:
         )
 
 
-def check_losses(losses: Any, records: int) -> Any:
+def check_loss_tensor(losses: Any, records: int) -> Any:
     """Returns the losses. Raises ValueError or TypeError unless there is one real loss for each record."""
     if not isinstance(losses, torch.Tensor):
         raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
     if losses.shape != (records,):
         raise ValueError(
             f"loss_fn must return one loss for each record, shape (records,), got "
-            f"{collated_batch.format_shape(losses)}: a "
+            f"{collated_batch.format_tensor_shape(losses)}: a "
             f"loss that is reduced over the batch mixes records. Use reduction='none', and the mean over what one "
             f"record has. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]. A "
             f"tensor that it keeps from an earlier call, such as a running mean, has the shape of the records of then"
@@ -200,5 +206,5 @@ def check_losses(losses: Any, records: int) -> Any:
     return losses
 
 
-def _list_names(names: list[str]) -> str:
+def _join_parameter_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..batches.batch_places import Places, RecordIndices
-from ..batches.record_reader import AloneRead, describe_form, group_forms, join_records
+from ..batches.batch_places import BatchPlaces, RecordIndices
+from ..batches.record_reader import AloneRead, describe_tensor_form, group_tensor_forms, join_collated_records
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums of single
-gradients, whose last bits may depend on the other records of a physical batch."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
+last bits of a gradient in them may depend on the other records of its physical batch."""
 
-PlacedPart = tuple[Any, int, Places | None]
+PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill
 all places)."""
 Read = Callable[[RecordIndices, int], list[AloneRead]]
@@ -40,8 +40,8 @@ class Audit:
     copy of the model does not tell which. ``no_gradient`` says that the gradients of all records were zero or not
     finite. All findings are as private as the records.
 
-    ``arithmetic`` is that of the run, which says how far above 1 roundings may carry a distance.
-    ``PrivateRun.audit`` makes the findings, and raises the errors of its arguments.
+    ``arithmetic`` is the arithmetic of the run, which decides how far above 1 roundings may carry a distance.
+    ``PrivateRun.audit`` makes the findings, and raises an error for a wrong argument.
 
     >>> from tightdp.torch import Audit
     >>> Audit(moved=(0.98, 1.0), kept=(0.0, 0.0), arithmetic="exact").ok, Audit((1.5,), (0.0,), "exact").ok
@@ -57,7 +57,7 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Whether no record moved the sums by more than the account assumes, and nothing of a record was kept."""
-        return _is_as_accounted(max(self.moved), max(self.kept), self.arithmetic)
+        return _is_within_norm_bound(max(self.moved), max(self.kept), self.arithmetic)
 
     def __str__(self) -> str:
         worst = f"one record moved the sums by up to {max(self.moved):.4g} norm bounds, where 1 is accounted for"
@@ -68,14 +68,18 @@ class Audit:
         return f"{worst}, {kept}: as it should be{zero}"
 
 
-def _is_as_accounted(moved: float, kept: float, arithmetic: str) -> bool:
+def _is_within_norm_bound(moved: float, kept: float, arithmetic: str) -> bool:
     """Tells whether a record moved the sums by at most the norm bound and left no trace, up to the tolerance."""
     slack = ROUNDING if arithmetic == "float" else LAST_BITS
     return moved <= 1 + slack and kept <= slack
 
 
-class _Trial:
-    """A trial of an audit. It reads records without the tried record, with it at position ``at``, and without again."""
+class _LocalityTrial:
+    """A trial of an audit, which reads the records three times.
+
+    The first time the tried record is left out, the second time it is at position ``at``, and the third time it is left
+    out again.
+    """
 
     def __init__(
         self, read: Read, others: RecordIndices, tried: int, at: int, number: int, *, one_by_one: bool
@@ -83,9 +87,9 @@ class _Trial:
         everyone = np.insert(others, at, tried)
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
-        forms = [describe_form(one.batch) for one in self._among]
+        forms = [describe_tensor_form(one.batch) for one in self._among]
         # If records go one after the other, each record is a part of its own. All parts then have the same coins.
-        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_forms(forms)
+        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_tensor_forms(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
     def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
@@ -94,7 +98,7 @@ class _Trial:
         there = take([self._join_group(self._among, group) for group in self._groups], self._number)
         after = take(self._place_others(self._again), self._number)
         some = any(bool(total.any()) for total in (*before, *there))
-        return _measure_distance(plan, before, there), _measure_distance(plan, before, after), some
+        return _measure_distance_of_sums(plan, before, there), _measure_distance_of_sums(plan, before, after), some
 
     def find_faulty_reader(self) -> str:
         """Returns the code that read other records differently: "dataset", "collate_fn", or "" if neither did."""
@@ -111,30 +115,30 @@ class _Trial:
 
         If the form of a record has changed, records cannot keep their places, and are grouped anew.
         """
-        forms = [describe_form(one.batch) for one in reads]
+        forms = [describe_tensor_form(one.batch) for one in reads]
         if forms != self._forms:
-            return [self._join_group(reads, group) for group in group_forms(forms)]
-        return [found for group in self._groups for found in self._leave_out(reads, group)]
+            return [self._join_group(reads, group) for group in group_tensor_forms(forms)]
+        return [found for group in self._groups for found in self._leave_out_record(reads, group)]
 
-    def _leave_out(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
-        """Yields a part without the tried record; nothing if the part has no other record."""
+    def _leave_out_record(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
+        """Yields a part without the tried record. Yields nothing if the part has no other record."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
             batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
-            yield batch, records, Places(np.array(where), len(group)) if len(where) < len(group) else None
+            yield batch, records, BatchPlaces(np.array(where), len(group)) if len(where) < len(group) else None
 
     def _join_group(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
-        return join_records([reads[i].batch for i in group]), len(group), None
+        return join_collated_records([reads[i].batch for i in group]), len(group), None
 
 
-def audit_records(
+def measure_record_locality(
     read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
     """Tries each of the last ``tried`` records before the other records, in their middle and after them.
 
     Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
-    a copy of the model, made before the audit. Its loss is computed from the outputs of the model alone if ``outputs``
-    is True, and is that of the user otherwise.
+    a copy of the model, made before the audit. If ``outputs`` is True, this function uses a loss that is computed from
+    the outputs of the model alone. Otherwise it uses the loss function of the user.
     """
     last, moved, kept, arose, some = len(rows) - 1, [], [], "", False
     places = sorted({0, len(rows) // 2, last})
@@ -142,28 +146,31 @@ def audit_records(
         found = []
         for k, at in enumerate(places):
             others, number = np.delete(rows, last - i), i * len(places) + k
-            trial = _Trial(read, others, rows[last - i], at, number, one_by_one=plan.arithmetic == "one-by-one")
+            trial = _LocalityTrial(read, others, rows[last - i], at, number, one_by_one=plan.arithmetic == "one-by-one")
             found.append(trial.measure_record(plan, take))
-            if not arose and not _is_as_accounted(*found[-1][:2], plan.arithmetic):
-                arose = trial.find_faulty_reader() or _find_faulty_computation(trial, plan, copy_model)
+            if not arose and not _is_within_norm_bound(*found[-1][:2], plan.arithmetic):
+                arose = trial.find_faulty_reader() or _find_faulty_model_or_loss(trial, plan, copy_model)
         moved.append(max(each[0] for each in found))
         kept.append(max(each[1] for each in found))
         some = some or any(each[2] for each in found)
     return Audit(tuple(moved), tuple(kept), plan.arithmetic, arose, not some)
 
 
-def _find_faulty_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
-    """Returns "model" if a copy's outputs depend too much on the record, and "loss_fn" if only its losses do."""
+def _find_faulty_model_or_loss(trial: _LocalityTrial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
+    """Returns "model" if a copy's outputs depend too much on the record, and "loss_fn" if only its losses do.
+
+    If neither does, or if the copy fails, returns "model or loss_fn".
+    """
     try:
         outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
     except Exception:  # the user's code fails, or the sums cannot use the outputs
         return "model or loss_fn"
-    if not _is_as_accounted(*outputs, plan.arithmetic):
+    if not _is_within_norm_bound(*outputs, plan.arithmetic):
         return "model"
-    return "model or loss_fn" if _is_as_accounted(*losses, plan.arithmetic) else "loss_fn"
+    return "model or loss_fn" if _is_within_norm_bound(*losses, plan.arithmetic) else "loss_fn"
 
 
-def copy_if_possible(model: Any) -> Any:
+def copy_model_if_possible(model: Any) -> Any:
     """Returns a copy of the model, or the model itself if it holds something that cannot be copied."""
     try:
         return copy.deepcopy(model)
@@ -171,38 +178,41 @@ def copy_if_possible(model: Any) -> Any:
         return model
 
 
-def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def make_model_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Returns a loss function whose loss is the sum of squares of the model's outputs.
 
     The new function calls ``loss_fn`` to get these outputs, with one record at a time.
     """
 
-    def loss(model: Any, batch: Any) -> Any:
-        """Returns the loss of one record. ValueError if ``loss_fn`` does not call the model."""
+    def compute_output_loss(model: Any, batch: Any) -> Any:
+        """Returns the loss of one record. Raises ValueError if ``loss_fn`` does not call the model."""
         outputs: list[Any] = []
         hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
         try:
             loss_fn(model, batch)
         finally:
             hook.remove()
-        squares = [tensor.square().sum().reshape(1) for tensor in _list_floats(outputs)]
+        squares = [tensor.square().sum().reshape(1) for tensor in _list_float_tensors(outputs)]
         if not squares:
             raise ValueError("loss_fn must call the model for its outputs to be compared")
         return sum(squares[1:], squares[0])
 
-    return loss
+    return compute_output_loss
 
 
-def _list_floats(x: Any) -> list[Any]:
+def _list_float_tensors(x: Any) -> list[Any]:
     """Returns the floating-point tensors in a model's outputs."""
     if isinstance(x, torch.Tensor):
         return [x] if x.is_floating_point() else []
     inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
-    return [tensor for each in inner for tensor in _list_floats(each)]
+    return [tensor for each in inner for tensor in _list_float_tensors(each)]
 
 
-def _measure_distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
-    """Returns the L2 distance of two sums divided by the norm bound; with several bounds, the largest such ratio."""
+def _measure_distance_of_sums(plan: Plan, one: list[Any], other: list[Any]) -> float:
+    """Returns the L2 distance of two sums, divided by the norm bound.
+
+    If each parameter has its own norm bound, the result is the largest of the parameters' ratios.
+    """
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:
         return math.sqrt(sum(squares)) / plan.max_norm[0]

@@ -16,14 +16,14 @@ import torch
 from ..batches import collated_batch
 from ..randomness.global_generators import run_uncompiled
 from . import model_checks
-from .frozen_state import check_unchanged
+from .frozen_state import check_model_unchanged
 
 TRIED_RECORDS = 4
 """Number of records whose gradients are computed three times each and compared."""
 FINE, COARSE = 2.0**-8, 2.0**-4
 """Largest relative differences of a gradient if a model's operations are computed in another order. The first is for
-float32 on the host, where some terms cancel. The second is for half precision and for devices, where products may have
-as few digits as in half precision."""
+float32 on the host, and allows for terms that cancel. The second is for half precision and for devices, where products
+may have as few digits as in half precision."""
 _LAST_BITS, _OTHER_ORDER = 2.0**-20, 1e-4
 """Largest relative differences of a gradient if the same operations are repeated. The first is for the host, where the
 alignment of memory may differ. The second is for devices, whose threads add in any order."""
@@ -40,33 +40,37 @@ PlainPass = Callable[..., tuple[Gradient, float]]
 arguments are the record and the number of a seed, by default 0."""
 
 
-def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+def check_model_on_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
     """Raises ValueError if the loss does not depend on a parameter, or if the model keeps something of a record.
 
-    The model is called on zeros first. At this first use it may make something, such as a table, that does not depend
-    on records. Anything that it keeps from a later call is refused.
+    The model is called on zeros first. At this first call the model may make something, such as a table, that does not
+    depend on records. If it keeps something from a later call, an error is raised.
     """
-    tensors, rebuild = collated_batch.split_records(batch, records)
-    with check_unchanged(model), run_uncompiled(), suppress(Exception):
+    tensors, rebuild = collated_batch.split_collated_batch(batch, records)
+    with check_model_unchanged(model), run_uncompiled(), suppress(Exception):
         loss_fn(model, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors]))
-    with check_unchanged(model), run_uncompiled():
-        found, _ = find_plain_gradient(model, loss_fn, parameters, rebuild([tensor[:1] for tensor in tensors]))
-    model_checks.check_used(name for name, gradient in zip(parameters, found, strict=True) if gradient is None)
+    with check_model_unchanged(model), run_uncompiled():
+        found, _ = find_gradient_by_autograd(model, loss_fn, parameters, rebuild([tensor[:1] for tensor in tensors]))
+    model_checks.check_parameters_used(
+        name for name, gradient in zip(parameters, found, strict=True) if gradient is None
+    )
 
 
-def find_plain_gradient(model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any) -> tuple[list[Any], float]:
+def find_gradient_by_autograd(
+    model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any
+) -> tuple[list[Any], float]:
     """Returns the gradient of a record by plain back-propagation, and a relative rounding error.
 
-    Computing in another order may change the gradient by this rounding error. The gradient has None for a parameter on
-    which the loss does not depend.
+    Computing in another order may change the gradient by up to this rounding error. The gradient has None for a
+    parameter on which the loss does not depend.
     """
-    losses = model_checks.check_losses(loss_fn(model, one), 1)
-    rounding = _estimate_rounding(losses)
+    losses = model_checks.check_loss_tensor(loss_fn(model, one), 1)
+    rounding = _estimate_autograd_rounding(losses)
     return list(torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)), rounding
 
 
-def _estimate_rounding(losses: Any) -> float:
-    """Returns ``COARSE`` if the losses are on a device or their computation casts types; otherwise ``FINE``."""
+def _estimate_autograd_rounding(losses: Any) -> float:
+    """Returns ``COARSE`` if the losses are on a device or their computation casts types, and ``FINE`` otherwise."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
         node = ahead.pop()
@@ -80,9 +84,9 @@ def _estimate_rounding(losses: Any) -> float:
     return FINE if losses.device.type == "cpu" else COARSE
 
 
-def take_singles(batch: Any, records: int) -> list[Any]:
+def take_single_records(batch: Any, records: int) -> list[Any]:
     """Returns a few records, each as a batch of one. If there is a single record, a record of zeros is added."""
-    tensors, rebuild = collated_batch.split_records(batch, records)
+    tensors, rebuild = collated_batch.split_collated_batch(batch, records)
     found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, TRIED_RECORDS))]
     return found if len(found) > 1 else [*found, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])]
 
@@ -91,14 +95,14 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
     """Returns the gradient of each record, or None in the place of a gradient that is not finite.
 
     The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
-    record has the same gradient, with the same coins, at each occurrence. On a device whose sums depend on the order
-    of threads, a small difference is allowed.
+    record has the same gradient, with the same coins, at each occurrence. A small difference is allowed, because
+    repeating the same operations may change the last bits (``_is_gradient_repeated``).
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
-        now = _keep_if_finite(find(singles[i]))
+        now = _keep_finite_gradient(find(singles[i]))
         before = found.setdefault(i, now)
-        if (now is None) != (before is None) or (now and before and not _is_repeated(now, before)):
+        if (now is None) != (before is None) or (now and before and not _is_gradient_repeated(now, before)):
             raise ValueError(
                 f"{KEEPS_NOTHING}: a record had another gradient after other records went through them, with the same "
                 "coins. Compute what they need from the record alone, or before the step"
@@ -111,17 +115,19 @@ def check_against_autograd(
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
-    ``find_plain`` takes a record through the model alone, with the same coins. If the gradients depend on coins, which
-    the two ways may draw in different orders, they are compared again with modules in eval mode. If they depend on
-    coins in eval mode too, they are not compared. Agreement for one record is enough, because the gradient of another
-    record may consist of rounding errors.
+    ``find_plain`` takes a record through the model alone, with the same coins as ``find``. If the gradients depend on
+    coins, which the two functions may draw in different orders, the gradients are compared again with modules in eval
+    mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is enough,
+    because the gradient of another record may consist of rounding errors.
     """
-    distance = _find_least_distance(found, map(find_plain, singles))
+    distance = _find_least_gradient_distance(found, map(find_plain, singles))
     if distance and any(_has_random_gradient(find_plain, one) for one in singles):
-        with _set_eval_flags(model):
+        with _set_modules_to_eval(model):
             if any(_has_random_gradient(find_plain, one) for one in singles):
                 return
-            distance = _find_least_distance([_keep_if_finite(find(one)) for one in singles], map(find_plain, singles))
+            distance = _find_least_gradient_distance(
+                [_keep_finite_gradient(find(one)) for one in singles], map(find_plain, singles)
+            )
     if distance:
         others = '"exact" or "one-by-one"' if arithmetic != "exact" else '"one-by-one"'
         raise ValueError(
@@ -143,24 +149,24 @@ def warn_of_no_gradient(found: list[Gradient | None]) -> None:
         )
 
 
-def _keep_if_finite(gradient: Gradient) -> Gradient | None:
+def _keep_finite_gradient(gradient: Gradient) -> Gradient | None:
     return gradient if all(bool(g.isfinite().all()) for g in gradient) else None
 
 
-def _is_repeated(one: Gradient, other: Gradient) -> bool:
+def _is_gradient_repeated(one: Gradient, other: Gradient) -> bool:
     """Tells whether two gradients of a record differ by at most what repeating the same operations may change."""
     little = _LAST_BITS if one[0].device.type == "cpu" else _OTHER_ORDER
     return _gradient_distance(one, other) <= little * _gradient_length(one)
 
 
-def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
+def _find_least_gradient_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """Returns the smallest distance, over records, of a record's two gradients, relative to the longer gradient.
 
-    The result is 0 if the distance is within the rounding error for some record, or if no gradients can be compared.
+    The result is 0 if the distance for some record is within the rounding error, or if no gradients can be compared.
     """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):
-        if a and _keep_if_finite(b) and max(_gradient_length(a), _gradient_length(b)) > 0:
+        if a and _keep_finite_gradient(b) and max(_gradient_length(a), _gradient_length(b)) > 0:
             distance = _gradient_distance(a, b) / max(_gradient_length(a), _gradient_length(b))
             found.append(distance if distance > rounding else 0.0)
     return min(found, default=0.0)
@@ -176,13 +182,13 @@ def _gradient_length(gradient: Gradient) -> float:
 
 def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
     """Tells whether the gradient of a record changes with the seed."""
-    first, second = (_keep_if_finite(find_plain(one, number)[0]) for number in (0, 1))
-    return first is not None and second is not None and not _is_repeated(first, second)
+    first, second = (_keep_finite_gradient(find_plain(one, number)[0]) for number in (0, 1))
+    return first is not None and second is not None and not _is_gradient_repeated(first, second)
 
 
 @contextmanager
-def _set_eval_flags(model: Any) -> Iterator[None]:
-    """Puts all modules in eval mode for the body, without calling their methods, and then restores them."""
+def _set_modules_to_eval(model: Any) -> Iterator[None]:
+    """Puts all modules in eval mode for the ``with`` body, without calling their methods, and then restores them."""
     before = {module: module.training for module in model.modules()}
     try:
         for module in before:

@@ -1,4 +1,4 @@
-"""Attention: ``nn.MultiheadAttention`` as linear layers, and PyTorch's attention kernel for all records at once."""
+"""Computes attention from linear layers (``nn.MultiheadAttention``), or by PyTorch's kernel for all records at once."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def compute_self_attention(
     q, k, v = projected.view(records, positions, 3, num_heads, width // num_heads).permute(2, 0, 3, 1, 4)
     scores = q @ k.transpose(-1, -2) / math.sqrt(width // num_heads)
     if attn_mask is not None:
-        scores = _apply_mask(scores, attn_mask.view(records, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3
-                         else attn_mask)  # fmt: skip
+        by_head = attn_mask.view(records, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3 else attn_mask
+        scores = _apply_attention_mask(scores, by_head)
     if key_padding_mask is not None:
-        scores = _apply_mask(scores, key_padding_mask[:, None, None, :])
+        scores = _apply_attention_mask(scores, key_padding_mask[:, None, None, :])
     weights = scores.softmax(-1)
     mixed = torch.nn.functional.dropout(weights, dropout_p, training) @ v
     out = linear(mixed.transpose(1, 2).reshape(records, positions, width), out_proj_weight, out_proj_bias)
@@ -51,7 +51,7 @@ def compute_self_attention(
     return out.transpose(0, 1), shown
 
 
-def _apply_mask(scores: Any, mask: Any) -> Any:
+def _apply_attention_mask(scores: Any, mask: Any) -> Any:
     return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
 
 
@@ -59,28 +59,29 @@ def compute_attention_kernel(
     axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
-    """Computes attention of all records by one call of PyTorch's kernel, which ``torch.func.vmap`` would call for each.
+    """Computes attention of all records by one call of PyTorch's kernel.
 
-    The kernel treats the entries along its first axis independently. The records are put along this axis, together with
-    any other axes of a record before its heads. The kernel cannot draw dropout separately for each record. So attention
-    with dropout is computed from products and a softmax.
+    ``torch.func.vmap`` would call the kernel for each record. The kernel treats the entries along its first axis
+    independently. The records are put along this axis, together with any axes that a record has before the axis of
+    heads. The kernel cannot draw dropout separately for each record. So attention with dropout is computed from
+    products and a softmax.
     """
     if dropout_p > 0:
-        return _compute_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return _compute_attention_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
     tensors = [query, key, value]
     if attn_mask is not None:
         tensors.append(attn_mask.expand(*query.shape[:-1], key.shape[-2]))
 
-    def compute_arrays(*arrays: Any) -> Any:
+    def compute_attention_arrays(*arrays: Any) -> Any:
         q, k, v, *masks = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
         mask = masks[0] if masks else None
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, **options)
         return found.view(axis.records, *query.shape[:-1], value.shape[-1])
 
-    return axis.compute_on_arrays(compute_arrays, tuple(tensors))
+    return axis.compute_on_arrays(compute_attention_arrays, tuple(tensors))
 
 
-def _compute_with_dropout(
+def _compute_attention_with_dropout(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
@@ -91,7 +92,7 @@ def _compute_with_dropout(
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:
-        scores = _apply_mask(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
+        scores = _apply_attention_mask(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
     nothing = (scores == -math.inf).all(
         -1, keepdim=True
     )  # positions with nothing to attend to, where PyTorch's result is 0

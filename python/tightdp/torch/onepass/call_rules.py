@@ -1,4 +1,4 @@
-"""Types for the rules of calls, which say how a function with a trained parameter is computed and clipped."""
+"""Types for rules. A rule says how a function with a trained parameter is computed, and its gradients are clipped."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .factors import Factors
+from .factors import GradientFactors
 
-Parts = list[tuple[Any, Factors]]
+Parts = list[tuple[Any, GradientFactors]]
 """List of parameters, each with the factors of the records' gradients by this parameter."""
 
 
 @dataclass
-class Use:
+class ComputedCall:
     """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
@@ -24,7 +24,7 @@ class Use:
     """Function that gets the gradient by ``output``, and returns the gradients by the parameters in the call."""
 
 
-Rule = Callable[..., Use]
+Rule = Callable[..., ComputedCall]
 """Function that computes a call of a function of PyTorch, or raises ``Unsupported``. Its arguments are an array of the
 inputs of all records, of shape (records, ...), and the other arguments of PyTorch's function."""
 

@@ -1,6 +1,7 @@
-"""Functions of PyTorch through which a trained parameter may go, and the factors of each record's gradient for them.
+"""Computes PyTorch's functions through which a trained parameter may go, and the factors of each record's gradient.
 
 Each function ``use_...`` takes an array of the inputs of all records, and computes the PyTorch function of that name.
+The factors of a gradient are arrays from which its norm and its entries follow (``factors.py``).
 """
 
 from __future__ import annotations
@@ -11,88 +12,94 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .call_rules import Parts, Rule, Unsupported, Use
+from .call_rules import ComputedCall, Parts, Rule, Unsupported
 from .convolutions import use_convolution
 from .factors import GradientRows, OuterProducts
 
 
-def use_linear(x: Any, weight: Any, bias: Any = None) -> Use:
+def use_linear(x: Any, weight: Any, bias: Any = None) -> ComputedCall:
     """Computes a linear layer, weight x + bias at every position."""
-    rows = _flatten_positions(x)
+    rows = _flatten_positions_of_records(x)
 
-    def parts(g: Any) -> Parts:
-        g = _group_by_record(g, x)
-        found: Parts = [(weight, OuterProducts(g, _group_by_record(rows, x), weight.shape[0]))]
+    def find_gradient_factors(g: Any) -> Parts:
+        g = _group_positions_by_record(g, x)
+        found: Parts = [(weight, OuterProducts(g, _group_positions_by_record(rows, x), weight.shape[0]))]
         return found if bias is None else [*found, (bias, GradientRows(g.sum(1)))]
 
-    return Use(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), parts)
+    return ComputedCall(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), find_gradient_factors)
 
 
-def use_matmul(x: Any, other: Any) -> Use:
+def use_matmul(x: Any, other: Any) -> ComputedCall:
     """Computes x W, where the parameter W is on the right."""
-    rows = _flatten_positions(x)
-    return Use(rows @ _check_matrix(other), (*x.shape[1:-1], other.shape[1]), _make_product_parts(x, rows, other))
+    rows = _flatten_positions_of_records(x)
+    return ComputedCall(
+        rows @ _check_matrix_parameter(other),
+        (*x.shape[1:-1], other.shape[1]),
+        _make_matrix_product_factors(x, rows, other),
+    )
 
 
-def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
+def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> ComputedCall:
     """Computes b + x W as ``torch.addmm`` does, which GPT-2 uses."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
-    rows = _flatten_positions(x)
-    product = _make_product_parts(x, rows, _check_matrix(mat2))
+    rows = _flatten_positions_of_records(x)
+    product = _make_matrix_product_factors(x, rows, _check_matrix_parameter(mat2))
 
-    def parts(g: Any) -> Parts:
-        return [*product(g), (input, GradientRows(_group_by_record(g, x).sum(1)))]
+    def find_gradient_factors(g: Any) -> Parts:
+        return [*product(g), (input, GradientRows(_group_positions_by_record(g, x).sum(1)))]
 
-    return Use(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), parts)
+    return ComputedCall(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), find_gradient_factors)
 
 
-def _flatten_positions(x: Any) -> Any:
+def _flatten_positions_of_records(x: Any) -> Any:
     """Returns ``x`` with all positions of all records along one axis."""
     return x.reshape(-1, x.shape[-1])
 
 
-def _group_by_record(rows: Any, x: Any) -> Any:
+def _group_positions_by_record(rows: Any, x: Any) -> Any:
     return rows.reshape(len(x), -1, rows.shape[-1])
 
 
-def _check_matrix(other: Any) -> Any:
+def _check_matrix_parameter(other: Any) -> Any:
     if not isinstance(other, torch.nn.Parameter) or other.ndim != 2:
         raise Unsupported("a product is supported with a matrix of parameters on its right")
     return other
 
 
-def _make_product_parts(x: Any, rows: Any, other: Any) -> Callable[[Any], Parts]:
-    return lambda g: [(other, OuterProducts(_group_by_record(rows, x), _group_by_record(g, x), other.shape[0]))]
+def _make_matrix_product_factors(x: Any, rows: Any, other: Any) -> Callable[[Any], Parts]:
+    return lambda g: [
+        (other, OuterProducts(_group_positions_by_record(rows, x), _group_positions_by_record(g, x), other.shape[0]))
+    ]
 
 
 def use_embedding(
     x: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Use:  # fmt: skip
+) -> ComputedCall:  # fmt: skip
     """Computes an embedding. The gradient of row i is the sum of the output's gradients at the positions of word i."""
     if max_norm is not None or scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
 
-    def parts(g: Any) -> Parts:
+    def find_gradient_factors(g: Any) -> Parts:
         left, right = x.reshape(len(x), -1), g.reshape(len(x), -1, weight.shape[1])
         if padding_idx is not None:
             right = right.masked_fill((left == padding_idx % len(weight))[:, :, None], 0.0)
         return [(weight, OuterProducts(left, right, weight.shape[0]))]
 
     found = F.embedding(x, weight, padding_idx)
-    return Use(found, found.shape[1:], parts)
+    return ComputedCall(found, found.shape[1:], find_gradient_factors)
 
 
 def use_embedding_bag(
     x: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
-) -> Use:  # fmt: skip
-    """Computes sums or means of the embeddings in a bag.
+) -> ComputedCall:  # fmt: skip
+    """Computes sums or means of the embeddings in each bag of words.
 
-    The gradient by the embedding of a word is the gradient by its bag's sum, or for means this gradient divided by the
-    number of words in the bag.
+    The gradient by the embedding of a word is the gradient by the output for its bag. For means, this gradient is
+    divided by the number of words in the bag.
     """
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
@@ -105,29 +112,36 @@ def use_embedding_bag(
     counted = torch.ones_like(words) if padding_idx is None else (words != padding_idx % len(weight)).long()
     share = counted if mode == "sum" else counted / counted.sum(1, keepdim=True).clamp(min=1)
 
-    def parts(g: Any) -> Parts:
+    def find_gradient_factors(g: Any) -> Parts:
         each = (g[:, None, :] * share[:, :, None].to(g.dtype)).reshape(len(x), -1, weight.shape[1])
         return [(weight, OuterProducts(x.reshape(len(x), -1), each, weight.shape[0]))]
 
-    return Use(found, (*x.shape[1:-1], weight.shape[1]), parts)
+    return ComputedCall(found, (*x.shape[1:-1], weight.shape[1]), find_gradient_factors)
 
 
-def use_layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+def use_layer_norm(
+    x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> ComputedCall:
     """Computes a layer norm over the last axes."""
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
-    return _make_affine_use(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
+    return _compute_affine_norm(
+        found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps)
+    )
 
 
-def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Use:
+def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> ComputedCall:
     """Computes a root mean square norm over the last axes."""
     found = F.rms_norm(x, normalized_shape, weight, eps)
-    return _make_affine_use(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
+    return _compute_affine_norm(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
 
 
-def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
-    """Returns the use of a norm layer, weight * normal + bias over the last axes, with the output ``found``."""
+def _compute_affine_norm(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> ComputedCall:
+    """Returns the computed call of a norm layer whose output is ``found``.
 
-    def parts(g: Any) -> Parts:
+    The output is weight * normal() + bias, where ``normal()`` is the normalised input. ``shape`` has the last axes.
+    """
+
+    def find_gradient_factors(g: Any) -> Parts:
         each: Parts = []
         if weight is not None:
             each.append((weight, GradientRows((g * normal()).reshape(len(g), -1, *shape).sum(1))))
@@ -135,16 +149,16 @@ def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Cal
             each.append((bias, GradientRows(g.reshape(len(g), -1, *shape).sum(1))))
         return each
 
-    return Use(found, found.shape[1:], parts)
+    return ComputedCall(found, found.shape[1:], find_gradient_factors)
 
 
-def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ComputedCall:
     """Computes a group norm, whose weight and bias have one entry for each channel."""
     if x.ndim < 3:
         raise Unsupported("an input of it has no axis of channels")
     images = x.flatten(0, 1)
 
-    def parts(g: Any) -> Parts:
+    def find_gradient_factors(g: Any) -> Parts:
         shape = (len(x), -1, x.shape[2], g[0, 0].numel())
         found: Parts = []
         if weight is not None:
@@ -152,7 +166,7 @@ def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None
             found.append((weight, GradientRows((g * normal).reshape(shape).sum((1, 3)))))
         return found if bias is None else [*found, (bias, GradientRows(g.reshape(shape).sum((1, 3))))]
 
-    return Use(F.group_norm(images, num_groups, weight, bias, eps), x.shape[1:], parts)
+    return ComputedCall(F.group_norm(images, num_groups, weight, bias, eps), x.shape[1:], find_gradient_factors)
 
 
 RULES: dict[Any, tuple[Rule, int, str]] = {
@@ -172,4 +186,4 @@ RULES: dict[Any, tuple[Rule, int, str]] = {
     torch.Tensor.mm: (use_matmul, 0, "self"),
     torch.Tensor.__matmul__: (use_matmul, 0, "self"),
 }
-"""Rules by function. Each comes with the position and the name of the argument that depends on the records."""
+"""Rules by function. Each rule comes with the position and the name of the argument that depends on the records."""

@@ -13,30 +13,30 @@ from ...release import arrays, clipping
 from ...release.cuda.noisy_sums import release_floats_on_device
 from ...release.noise import RandomSource
 from ..batches import collated_batch
-from ..batches.batch_places import Places, fill_places
-from ..gradient_sums.base_sums import Sums, find_device_of_sums, make_integer_sums
+from ..batches.batch_places import BatchPlaces, fill_batch_places
+from ..gradient_sums.base_sums import GradientSums, find_device_of_sums, make_integer_gradient_sums
 from ..plan.plan import Plan
 from .call_rules import Unsupported
 from .convolutions import ConvolutionFactors
-from .factors import Factors, plan_factors
-from .graph_check import check_calls_complete
+from .factors import GradientFactors, plan_gradient_factors
+from .graph_check import check_recorded_calls_complete
 from .record_axis import RecordAxis, differentiate_losses
-from .recorder import Call, Recorder, refuse_call
+from .recorder import CallRecorder, RecordedCall, refuse_unclippable_call
 
 CLIPPING_SLACK = 2.0**-17
 """Relative amount by which the norm bound is lowered, to allow for the rounding of norms and sums in float32. It is 128
-times 2^-24, the unit roundoff of float32."""
+times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
-"""Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or one that is not
-finite, counts as 0. The weight of a longer gradient could be so small that float32 does not hold it to full precision,
-and rounding might double the weight."""
+"""Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
+not finite, counts as 0. The clip factor of a longer gradient could be so small that float32 does not hold it to full
+precision, and rounding might double the factor."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest absolute value of a sum, in steps of the grid. Noise would be lost in a larger value."""
+"""Largest absolute value of a sum, in steps of the grid. In a larger value, noise would be lost to rounding."""
 
 
-class OnePassSums(Sums):
+class OnePassSums(GradientSums):
     """The sums of clipped gradients in floating point."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -52,13 +52,14 @@ class OnePassSums(Sums):
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
         """Raises ValueError if one pass cannot clip the gradients for some use of a parameter."""
         few = min(records, CHECKED_RECORDS)
-        tensors, rebuild = collated_batch.split_records(batch, records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
-        batch, records, weights = fill_places(places, batch, records)
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
+        batch, records, weights = fill_batch_places(places, batch, records)
         self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights)
 
     def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
@@ -73,67 +74,70 @@ class OnePassSums(Sums):
 
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
-    ) -> dict[int, Factors]:
-        """Returns the factors of the records' gradients. ValueError if they do not account for the whole gradients."""
+    ) -> dict[int, GradientFactors]:
+        """Returns the factors of the records' gradients. Raises ValueError if the factors miss a part of a gradient."""
         axis = RecordAxis(records)
-        recorder = Recorder(self._parameters, axis)
+        recorder = CallRecorder(self._parameters, axis)
 
-        def propagate_back(losses: Any) -> Any:
+        def propagate_losses_back(losses: Any) -> Any:
             calls = recorder.stop_recording()
-            check_calls_complete(losses, self._parameters, calls)
+            check_recorded_calls_complete(losses, self._parameters, calls)
             return differentiate_losses(losses, [call.edge for call in calls])
 
         with recorder:
-            found = axis.take_records(model, loss_fn, batch, propagate_back)
+            found = axis.take_records(model, loss_fn, batch, propagate_losses_back)
         with torch.no_grad():
             return self._collect_factors(recorder.calls, found)
 
-    def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
+    def _collect_factors(self, calls: list[RecordedCall], found: Any) -> dict[int, GradientFactors]:
         """Returns the factors of each parameter on which the losses depend, by the number of the parameter."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
-        uses: dict[int, list[Factors]] = {}
+        uses: dict[int, list[GradientFactors]] = {}
         for call, g in zip(calls, found, strict=True):
             if g is None:
                 continue
             try:
                 parts = call.parts(g)
             except Unsupported as why:
-                raise refuse_call(call.kind, str(why)) from None
+                raise refuse_unclippable_call(call.kind, str(why)) from None
             for p, factors in parts:
                 uses.setdefault(numbers[id(p)], []).append(factors)
         shapes = [p.shape for p in self._parameters.values()]
-        return {i: plan_factors(uses[i], shapes[i]) for i in sorted(uses)}
+        return {i: plan_gradient_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
+    def _add_factors(self, factors: dict[int, GradientFactors], records: int, weights: Any = None) -> None:
         """Clips the gradients of records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         if weights is not None:
-            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # like a gradient that is not finite
+            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # so that these records count as 0
         if len(bounds) == 1:
             self._add_with_joint_norm(factors, bounds[0], zero)
         else:
             for i, each in factors.items():
                 self._add_with_joint_norm({i: each}, bounds[i], zero)
 
-    def _add_with_joint_norm(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
+    def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The sums of squares begin at ``zero``. The gradients of the largest convolution are formed last, for some
-        records at a time. By then its squares are the only missing part of the norms. So each piece can be clipped,
-        added and deleted at once.
+        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution are formed last,
+        for some records at a time. By then their squares are the only missing part of the norms. So the gradients of
+        these records can be clipped, added and deleted at once.
         """
-        largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
-        last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
+        largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
+        last = next(
+            (i for i, each in factors.items() if _is_streamed_convolution(each) and each.weight.numel() == largest),
+            None,
+        )
         others = {i: each for i, each in factors.items() if i != last}
-        squares = sum((each.squared_norms() for each in others.values()), zero)
+        squares = sum((each.squared_gradient_norms() for each in others.values()), zero)
         if last is None:
             weights = self._weigh_gradients(squares.sqrt(), bound)
         else:
             weights = torch.cat(list(self._add_streamed(factors[last], squares, bound, self._totals[last])))
         for i, each in others.items():
-            each.add_weighted(weights, self._totals[i])
+            each.add_weighted_gradients(weights, self._totals[i])
         names = list(self._parameters)
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
@@ -143,10 +147,10 @@ class OnePassSums(Sums):
         ``squares`` has, for each record, the squared norm of its gradient by all other parameters.
         """
         start = 0
-        for rows in convolved.yield_pieces():
-            found = rows.squared_norms()
+        for rows in convolved.yield_gradient_pieces():
+            found = rows.squared_gradient_norms()
             weights = self._weigh_gradients((squares[start : start + len(found)] + found).sqrt(), bound)
-            rows.add_weighted(weights, total)
+            rows.add_weighted_gradients(weights, total)
             start += len(found)
             yield weights
 
@@ -161,10 +165,10 @@ class OnePassSums(Sums):
     def integers(self) -> tuple[Any, list[Any]]:
         """Returns the sums in whole grid steps, truncated: as one vector, and in the shapes of the parameters.
 
-        A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps, because noise
-        would be lost in larger values.
+        A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps
+        (``_LARGEST_SUM``).
         """
-        flat, parts = make_integer_sums(self._parameters)
+        flat, parts = make_integer_gradient_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):
             part.copy_((total / self._plan.grid_step).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST_SUM, _LARGEST_SUM))
         return flat, parts
@@ -191,6 +195,6 @@ class OnePassSums(Sums):
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 
-def _is_streamed(factors: Factors) -> TypeGuard[ConvolutionFactors]:
+def _is_streamed_convolution(factors: GradientFactors) -> TypeGuard[ConvolutionFactors]:
     """Tells whether these are factors of a convolution whose gradients are formed piece by piece."""
     return isinstance(factors, ConvolutionFactors) and factors.is_streamed

@@ -1,4 +1,4 @@
-"""Convolutions of one, two or three axes. Convolutions also compute the gradients of records and their sums."""
+"""Convolutions of one, two or three axes, whose gradients by the weight are computed by further convolutions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from . import factors
-from .call_rules import Parts, Unsupported, Use
+from .call_rules import ComputedCall, Parts, Unsupported
 from .factors import GradientRows, OuterProducts
 
 PIECE_ENTRIES = 1 << 19
@@ -20,13 +20,14 @@ added."""
 
 @dataclass
 class ConvolutionFactors:
-    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by its output.
+    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by the output.
 
-    One convolution with a group for each record computes the gradients (rows) of several records. ``yield_pieces``
-    computes the rows of a few records at a time, so that each piece can be added to a sum before the next. Without it,
-    all rows are kept from the computation of norms to that of sums. This is not done if all rows are too large for
-    memory, or if patches of the input take much less computation. Then norms come from patches or from a few rows at a
-    time, and PyTorch's own backward convolution computes sums.
+    One convolution with a group for each record computes the gradients (rows) of several records.
+    ``yield_gradient_pieces`` computes the rows of a few records at a time, so that each piece can be added to a sum
+    before the next piece is computed. Otherwise all rows are kept from the computation of norms until sums are
+    computed. The rows are not kept if they are too large for memory, or if patches of the input take much less
+    computation. Then norms come from patches or from a few rows at a time, and PyTorch's own backward convolution
+    computes sums.
     """
 
     input: Any
@@ -50,44 +51,44 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are computed piece by piece (``yield_pieces``)."""
+        """Whether rows are computed piece by piece (``yield_gradient_pieces``)."""
         return self.way != "ghost norm"
 
-    def yield_pieces(self) -> Iterator[GradientRows]:
+    def yield_gradient_pieces(self) -> Iterator[GradientRows]:
         """Yields the gradient rows of a few records at a time."""
         step = max(1, PIECE_ENTRIES // self.weight.numel())
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
-            yield GradientRows(self._compute_rows(x, g))
+            yield GradientRows(self._compute_gradient_rows(x, g))
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         """Returns squared norms, rounded up, computed in the given ``way``. The way "materialised" keeps the rows."""
         if self.way == "materialised":
             self.kept = GradientRows(self.gradient_rows())
-            return self.kept.squared_norms()
+            return self.kept.squared_gradient_norms()
         if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
             return OuterProducts(
                 self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]
-            ).squared_norms()
-        return torch.cat([rows.squared_norms() for rows in self.yield_pieces()])
+            ).squared_gradient_norms()
+        return torch.cat([rows.squared_gradient_norms() for rows in self.yield_gradient_pieces()])
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         if self.kept is not None:
-            self.kept.add_weighted(weights, total)
+            self.kept.add_weighted_gradients(weights, total)
             return
-        x, g = factors.clear_unweighted(self.input, weights), factors.clear_unweighted(self.g, weights)
+        x, g = factors.clear_unweighted_records(self.input, weights), factors.clear_unweighted_records(self.g, weights)
         total += self._compute_weight_gradient(
             x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups
         )
 
     def gradient_rows(self) -> Any:
-        return self._compute_rows(self.input, self.g)
+        return self._compute_gradient_rows(self.input, self.g)
 
-    def _compute_rows(self, x: Any, g: Any) -> Any:
+    def _compute_gradient_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
-        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only its shape matters
+        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 
@@ -102,7 +103,7 @@ class ConvolutionFactors:
 
 def use_convolution(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Use:
+) -> ComputedCall:
     """Computes a convolution of one, two or three axes of the images of all records."""
     axes = weight.ndim - 2
     if isinstance(padding, str):
@@ -111,21 +112,25 @@ def use_convolution(
         raise Unsupported("a record must be one image there, and this one is several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
-    settings = (_repeat_for_axes(stride, axes), _repeat_for_axes(padding, axes), _repeat_for_axes(dilation, axes))
+    settings = (
+        _repeat_for_convolution_axes(stride, axes),
+        _repeat_for_convolution_axes(padding, axes),
+        _repeat_for_convolution_axes(dilation, axes),
+    )
     found = _CONVOLUTIONS[axes](images, weight, bias, *settings, groups)
 
-    def parts(g: Any) -> Parts:
-        g = factors.widen_half(g)
+    def find_gradient_factors(g: Any) -> Parts:
+        g = factors.widen_half_tensor(g)
         held = ConvolutionFactors(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
         return [(weight, held)] if bias is None else [(weight, held), (bias, GradientRows(g.flatten(2).sum(2)))]
 
-    return Use(found, (1, *found.shape[1:]) if batched else found.shape[1:], parts)
+    return ComputedCall(found, (1, *found.shape[1:]) if batched else found.shape[1:], find_gradient_factors)
 
 
 _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 """PyTorch's convolutions, by their number of axes."""
 
 
-def _repeat_for_axes(x: Any, axes: int) -> list[int]:
+def _repeat_for_convolution_axes(x: Any, axes: int) -> list[int]:
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

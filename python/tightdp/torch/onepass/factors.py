@@ -1,7 +1,7 @@
 """The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
 
 Every method is for a batch of records. Norms are rounded up by the largest possible error of float32, also where terms
-cancel or squares underflow. The amount is about a millionth of the sum of the absolute values of a record's terms
+cancel or squares underflow. Rounding up adds about a millionth of the sum of the absolute values of a record's terms
 (docs/theory/clipping.md, section 5).
 """
 
@@ -13,16 +13,16 @@ from typing import Any, Protocol
 import torch
 
 
-class Factors(Protocol):
+class GradientFactors(Protocol):
     """The gradients of a batch of records by one parameter."""
 
     way: str
     """Name, shown by ``PrivateRun.ways_``, of the way in which norms are computed."""
 
-    def squared_norms(self) -> Any:
+    def squared_gradient_norms(self) -> Any:
         """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         """Adds the sum of the records' gradients times their ``weights`` to ``total``.
 
         ``total`` has the shape of the parameter. A record of weight 0 adds nothing, even if its gradient is NaN.
@@ -39,11 +39,11 @@ class GradientRows:
     values: Any
     way: str = "materialised"
 
-    def squared_norms(self) -> Any:
-        return _bound_squared_norms(self.values.reshape(len(self.values), -1))
+    def squared_gradient_norms(self) -> Any:
+        return _bound_squared_row_norms(self.values.reshape(len(self.values), -1))
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
-        flat = widen_half(clear_unweighted(self.values, weights).reshape(len(self.values), -1))
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
+        flat = widen_half_tensor(clear_unweighted_records(self.values, weights).reshape(len(self.values), -1))
         total.view(-1).add_(weights.to(flat.dtype) @ flat)
 
     def gradient_rows(self) -> Any:
@@ -68,22 +68,28 @@ class OuterProducts:
     def is_sparse(self) -> bool:
         return bool(self.left.ndim == 2)
 
-    def squared_norms(self) -> Any:
-        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, 5)."""
-        if self.right.shape[1] == 1:
-            right = _bound_squared_norms(self.right[:, 0])
-            return right if self.is_sparse else _bound_squared_norms(self.left[:, 0]) * right
-        return _bound_squared_sum([self])
+    def squared_gradient_norms(self) -> Any:
+        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up.
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
-        """Adds the weighted gradients, by one product of matrices or, for indices, to the rows with these indices."""
-        right = clear_unweighted(self.right, weights)
+        This sum is the squared norm of the gradient (docs/theory/clipping.md, section 5).
+        """
+        if self.right.shape[1] == 1:
+            right = _bound_squared_row_norms(self.right[:, 0])
+            return right if self.is_sparse else _bound_squared_row_norms(self.left[:, 0]) * right
+        return _bound_squared_product_sum([self])
+
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
+        """Adds the weighted gradients to ``total`` by one product of matrices.
+
+        If ``left`` has indices, the weighted vectors r_t are added to the rows of ``total`` with these indices.
+        """
+        right = clear_unweighted_records(self.right, weights)
         total = total.view(self.m, right.shape[2])
         right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
         if self.is_sparse:
             total.index_add_(0, self.left.reshape(-1), (right * weights).reshape(-1, right.shape[2]))
             return
-        left = clear_unweighted(self.left, weights.view(-1)).to(total.dtype)
+        left = clear_unweighted_records(self.left, weights.view(-1)).to(total.dtype)
         if left.shape[2] < right.shape[2]:  # scales the smaller factor
             left = left * weights
         else:
@@ -98,8 +104,12 @@ class OuterProducts:
         return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
 
 
-def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """Returns inner products of two gradients of each record: sum_st (l_s . l'_t)(r_s . r'_t), of shape (records,)."""
+def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
+    """Returns inner products of two gradients of each record, of shape (records,).
+
+    An inner product is the sum over positions s, t of (l_s . l'_t)(r_s . r'_t). The vectors l_s and r_s are the factors
+    in ``one``, and l'_t and r'_t are the factors in ``other``.
+    """
     right = _widen_tensor(one.right) @ _widen_tensor(other.right).transpose(1, 2)
     if one.is_sparse and other.is_sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
@@ -107,7 +117,7 @@ def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
         index = one.left[:, :, None].expand(-1, -1, other.left.shape[1])
         left = _widen_tensor(other.left).transpose(1, 2).gather(1, index)
     elif other.is_sparse:
-        return compute_inner_products(other, one)
+        return compute_gradient_inner_products(other, one)
     else:
         left = _widen_tensor(one.left) @ _widen_tensor(other.left).transpose(1, 2)
     return (left * right).sum((1, 2)).double()
@@ -119,22 +129,23 @@ _SMALLEST = 2.0**-126
 """Smallest normal float32. The error of a product that underflows is at most this number."""
 
 
-def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
-    """Returns an upper bound on |sum l_t r_t^T|^2 over all parts, even if inner products round, cancel or underflow.
+def _bound_squared_product_sum(parts: list[OuterProducts]) -> Any:
+    """Returns an upper bound on |sum l_t r_t^T|^2, where the sum is over the positions t of all ``parts``.
 
-    (l_s . l_t) has m terms, and (r_s . r_t) has n terms. The error of their product is at most (m + n + a few) 2^-24
-    |l_s||l_t||r_s||r_t|. The sum of |l_s||l_t||r_s||r_t| over all s and t is the square of sum |l_t||r_t|. Underflow
-    adds at most m or n times the smallest normal float.
+    The bound holds even if inner products are rounded, cancel or underflow. (l_s . l_t) has m terms, and (r_s . r_t)
+    has n terms. The error of their product is at most (m + n + a few) 2^-24 |l_s||l_t||r_s||r_t|. The sum of
+    |l_s||l_t||r_s||r_t| over all s and t is the square of sum |l_t||r_t|. Underflow adds at most m or n times the
+    smallest normal float to the error of an inner product.
     """
     m, n = (0 if all(part.is_sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
-    estimate = sum(compute_inner_products(part, part) for part in parts)
+    estimate = sum(compute_gradient_inner_products(part, part) for part in parts)
     for i, part in enumerate(parts):
         for other in parts[:i]:
-            estimate = estimate + 2 * compute_inner_products(part, other)
-    each = [_row_norms(part.right) for part in parts]
+            estimate = estimate + 2 * compute_gradient_inner_products(part, other)
+    each = [_compute_row_norms(part.right) for part in parts]
     rights = torch.cat(each, 1)
     ones = (
-        torch.ones_like(lengths) if part.is_sparse else _row_norms(part.left)
+        torch.ones_like(lengths) if part.is_sparse else _compute_row_norms(part.left)
         for part, lengths in zip(parts, each, strict=True)
     )
     lefts = torch.cat(list(ones), 1)
@@ -143,8 +154,8 @@ def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
     return estimate.clamp(min=0) + (m + n + 16) * _ULP * terms.square() + underflow
 
 
-def _row_norms(x: Any) -> Any:
-    """Returns norms of rows in float64, of shape (records, positions), raised to allow for squares that underflow."""
+def _compute_row_norms(x: Any) -> Any:
+    """Returns norms of rows in float64, of shape (records, positions), increased to allow for underflow of squares."""
     return torch.linalg.vector_norm(x, dim=2, dtype=_widen_dtype(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 
@@ -155,22 +166,22 @@ class SummedProducts:
     parts: list[OuterProducts]
     way: str = "ghost norm of several uses"
 
-    def squared_norms(self) -> Any:
-        return _bound_squared_sum(self.parts)
+    def squared_gradient_norms(self) -> Any:
+        return _bound_squared_product_sum(self.parts)
 
-    def add_weighted(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
         for part in self.parts:
-            part.add_weighted(weights, total)
+            part.add_weighted_gradients(weights, total)
 
     def gradient_rows(self) -> Any:
         return sum(part.gradient_rows() for part in self.parts)
 
 
-def widen_half(x: Any) -> Any:
+def widen_half_tensor(x: Any) -> Any:
     """Returns ``x`` in float32 if it is in half precision.
 
-    In half precision the product of a gradient and its weight may become zero or double. It may also exceed the norm
-    bound because of the rounding of the weight.
+    In half precision, rounding may set the product of a gradient and its weight to zero, or double the product. The
+    rounding of the weight alone may make the product exceed the norm bound.
     """
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -180,23 +191,24 @@ MOST_ROW_ENTRIES = 1 << 23
 factors."""
 
 
-def plan_factors(parts: list[Factors], shape: Any) -> Factors:
+def plan_gradient_factors(parts: list[GradientFactors], shape: Any) -> GradientFactors:
     """Joins the gradients of all uses of one parameter, as factors or as rows, whichever takes fewer multiplications.
 
-    For each record, norms from factors take positions^2 (m + n) multiplications. Rows take positions m n.
+    For each record, computing norms from factors takes positions^2 (m + n) multiplications. Forming rows takes
+    positions m n multiplications. Here m and n are the lengths of the vectors of ``OuterProducts``.
     """
     outer = [part for part in parts if isinstance(part, OuterProducts)]
     if len(outer) < len(parts):
-        return parts[0] if len(parts) == 1 else _add_rows(parts, shape)
+        return parts[0] if len(parts) == 1 else _add_gradient_rows(parts, shape)
     records, width = outer[0].right.shape[0], outer[0].right.shape[2]
     positions, widths = sum(part.right.shape[1] for part in outer), width + (0 if outer[0].is_sparse else outer[0].m)
     alone = len(outer) == 1 and positions == 1
     if alone or positions * widths <= shape.numel() or records * shape.numel() > MOST_ROW_ENTRIES:
         return outer[0] if len(outer) == 1 else SummedProducts(outer)
-    return _add_rows(parts, shape)
+    return _add_gradient_rows(parts, shape)
 
 
-def _add_rows(parts: list[Factors], shape: Any) -> GradientRows:
+def _add_gradient_rows(parts: list[GradientFactors], shape: Any) -> GradientRows:
     """Returns the gradients by a parameter, summed over all uses of the parameter."""
     rows = parts[0].gradient_rows()
     for part in parts[1:]:
@@ -209,11 +221,11 @@ _RUN = 64
 added in float64."""
 
 
-def _bound_squared_norms(flat: Any) -> Any:
+def _bound_squared_row_norms(flat: Any) -> Any:
     """Returns squared norms, rounded up, in float64, of rows of shape (records, n)."""
     whole = flat.shape[1] // _RUN * _RUN
     pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
-    found = sum(_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())
+    found = sum(_compute_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())
     return found * (1 + 2 * min(_RUN, flat.shape[1]) * _ULP)
 
 
@@ -225,7 +237,7 @@ def _widen_dtype(dtype: Any) -> Any:
     return torch.promote_types(dtype, torch.float32)
 
 
-def clear_unweighted(x: Any, weights: Any) -> Any:
+def clear_unweighted_records(x: Any, weights: Any) -> Any:
     """Returns ``x`` with zeros for records of weight 0, because 0 times NaN would be NaN."""
     if not weights.is_cuda and bool((weights > 0).all()):  # to ask a device would make the host wait
         return x

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .recorder import Call
+from .recorder import RecordedCall
 
 
-def check_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
+def check_recorded_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[RecordedCall]) -> None:
     """Raises ValueError unless the recorded calls account for the whole gradient.
 
     The function follows every path from the losses to a parameter in PyTorch's graph. A path without a recorded call is

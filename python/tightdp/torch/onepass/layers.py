@@ -21,7 +21,7 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
 """Types of layers whose parameters go through functions without a rule (``calls.py``), and what to use instead."""
 
 
-def check_layers(model: Any) -> None:
+def check_one_pass_layers(model: Any) -> None:
     """Raises ValueError for a layer of PyTorch that has trained parameters and that one pass cannot clip.
 
     Other uses of parameters are checked when records go through the model (``recorder.py``).
@@ -29,7 +29,7 @@ def check_layers(model: Any) -> None:
     for name, module in model.named_modules():
         if not any(p.requires_grad for p in module.parameters()):
             continue
-        instead = _find_alternative(module)
+        instead = _find_alternative_to_layer(module)
         if instead is not None:
             kind = ", ".join(type(each).__name__ for each in _list_parametrizations(module) or (module,))
             raise ValueError(
@@ -38,10 +38,10 @@ def check_layers(model: Any) -> None:
             )
 
 
-def _find_alternative(module: Any) -> str | None:
-    """Returns what to use instead of a layer; None unless the layer is known to be unsupported."""
+def _find_alternative_to_layer(module: Any) -> str | None:
+    """Returns an alternative to a layer that is known to be unsupported, and None for any other layer."""
     if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
-        return _EXACT  # parametrizations of the user may go through rules
+        return _EXACT  # a user's own parametrizations may consist of functions that have rules
     if isinstance(module, torch.jit.ScriptModule):
         return f"it without torch.jit.script, or {_EXACT}"
     if not getattr(type(module).forward, "__module__", "").startswith("torch.nn.modules."):

@@ -17,7 +17,7 @@ from .factors import OuterProducts
 
 LARGEST_WEIGHT = (1 << 17) - 1
 """Largest absolute value of the integers w_t, to which larger integers are confined. Its product with
-``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_outer_product`` requires."""
+``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_dense_product`` requires."""
 LARGEST_ENTRY = (1 << 15) - 129
 """Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
@@ -35,8 +35,8 @@ Tensor = Any
 """A tensor in host memory."""
 
 
-class Clipped(NamedTuple):
-    """The clip factors of records, and the bounds that are left to their other gradients."""
+class ClippedPositions(NamedTuple):
+    """The clip factors of records, and the parts of the norm bound that are left for their other gradients."""
 
     factors: Tensor
     """Clip factors. A record with the factor 0 adds nothing."""
@@ -44,25 +44,28 @@ class Clipped(NamedTuple):
     """Bounds on the norm of what the record may add by other parameters, in units of the grid."""
 
 
-def is_sum_cheaper(positions: int, left: int, right: int) -> bool:
+def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
     """Tells whether inner products take less work than a formed gradient. The shapes alone decide.
 
-    For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n), and
-    rounding takes time in proportion to T (m + n). The m n entries of a formed gradient are written and read again. The
-    constants of the formula were measured on one thread of an AMD EPYC. Inner products took 0.69 of the time of formed
-    gradients for 16 positions of 768 x 256 entries, 0.64 for 64 positions of 1,024 x 1,024, and 0.43 for 8 positions of
-    256 x 256. For 64 positions of 768 x 256 they took longer than formed gradients.
+    For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n). Rounding
+    takes time in proportion to T (m + n). The m n entries of a formed gradient are written and read again. The
+    constants of the formula were measured on one thread of an AMD EPYC. For 16 positions of 768 x 256 entries, inner
+    products took 0.69 of the time of formed gradients. They took 0.64 of this time for 64 positions of 1,024 x 1,024
+    entries, and 0.43 for 8 positions of 256 x 256. For 64 positions of 768 x 256, formed gradients were faster.
     """
     fits = positions <= MOST_POSITIONS and left <= MOST_LEFT and right <= MOST_RIGHT
     return fits and positions > 1 and positions * (positions + 64) * (left + right) <= 16 * left * right
 
 
 class PositionProducts:
-    """The gradients of some records by one parameter, with integers q_t from the start and w_t after a clip factor."""
+    """The gradients of some records by one parameter, as integers.
+
+    The constructor computes the integers q_t. ``round_weights`` gets the clip factors and computes the integers w_t.
+    """
 
     def __init__(self, factors: OuterProducts) -> None:
         self._left = factors.left.detach().cpu()
-        integers, self._steps = _round_to_integers(factors.right)
+        integers, self._steps = _round_tensor_to_integers(factors.right)
         self._inner = integers @ integers.transpose(1, 2)
         self._entries = integers.to(torch.int16)
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
@@ -70,12 +73,12 @@ class PositionProducts:
     def estimate_squared_norms(self) -> Tensor:
         """Returns estimates of the squared norms of the records' gradients. They may be wrong where terms cancel.
 
-        Each of them depends on its own record alone. It is infinite if an l_t or an r_t is not finite.
+        Each estimate depends on its own record alone. It is infinite if an l_t or an r_t of the record is not finite.
         """
-        integers, steps = _round_to_integers(self._left)
+        integers, steps = _round_tensor_to_integers(self._left)
         scale = 1 / (steps * self._steps)
         terms = (integers @ integers.transpose(1, 2)) * self._inner * scale[:, :, None] * scale[:, None, :]
-        return torch.where(torch.isfinite(scale).all(1), _add_terms(terms).clamp(min=0.0), torch.inf)
+        return torch.where(torch.isfinite(scale).all(1), _add_terms_of_records(terms).clamp(min=0.0), torch.inf)
 
     def find_finite_records(self) -> Tensor:
         """Returns a mask of the records whose r_t are all finite."""
@@ -84,56 +87,59 @@ class PositionProducts:
     def round_weights(self, records: Tensor, factors: Tensor) -> Tensor:
         """Rounds w_t = F l_t 2^-e of some records to integers, for their clip factors F in units of the grid.
 
-        Returns upper bounds on the squared norms of these records' sums sum_t w_t q_t^T. A record with F = 0 gets
-        zeros.
+        2^e is the power of two by which r_t was multiplied before it was rounded to q_t. Returns upper bounds on the
+        squared norms of these records' sums sum_t w_t q_t^T. A record with F = 0 gets zeros.
         """
         scale = torch.where(factors[:, None] > 0, factors[:, None] / self._steps[records], 0.0)
         weights = (self._left[records].double() * scale[:, :, None]).round_().clamp_(-LARGEST_WEIGHT, LARGEST_WEIGHT)
         weights.masked_fill_((factors == 0)[:, None, None], 0.0)
         self._weights[records] = weights.to(torch.int32)
-        return bound_squared_norms(weights @ weights.transpose(1, 2), self._inner[records])
+        return bound_squared_product_norms(weights @ weights.transpose(1, 2), self._inner[records])
 
     def add_to(self, total: Tensor) -> None:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
         weights, entries = self._weights.flatten(0, 1).numpy(), self._entries.flatten(0, 1).numpy()
         sums = total.view(weights.shape[1], entries.shape[1]).numpy()
-        dense.add_integer_outer_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
+        dense.add_integer_dense_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
-def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Returns each vector of ``rows`` times a power of two 2^e, rounded to integers in float64, and all 2^e.
 
-    ``rows`` has the shape (records, positions, n). 2^e is zero for a vector that is not finite, and the integers too.
+    ``rows`` has the shape (records, positions, n). A vector that is not finite gets the integers 0, and 0 instead of
+    2^e.
     """
     wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
-    units = dense.round_layer_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
+    units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
     steps = torch.from_numpy(units.steps).view(wide.shape[:2])
     integers = (wide.double() * steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
     return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
 
 
-def _add_terms(terms: Tensor) -> Tensor:
-    """Returns the sum of the terms of each record, a row of ``terms``.
+def _add_terms_of_records(terms: Tensor) -> Tensor:
+    """Returns, for each record, the sum of its terms, which are a row of ``terms``.
 
-    PyTorch's own sum adds in an order that depends on the number of records and of threads.
+    PyTorch's own sum is not used, because its order depends on the number of records and of threads.
     """
     rows = terms.flatten(1).numpy()
-    return torch.from_numpy(dense.apply_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
+    return torch.from_numpy(dense.apply_dense_affine_map(rows, np.ones((1, rows.shape[1])), None)[:, 0])
 
 
-def bound_squared_norms(left: Tensor, right: Tensor) -> Tensor:
+def bound_squared_product_norms(left: Tensor, right: Tensor) -> Tensor:
     """Returns upper bounds on |sum_t w_t q_t^T|^2, from exact inner products <w_s, w_t> and <q_s, q_t> of each record.
 
     The squared norm is the sum over s and t of <w_s, w_t> <q_s, q_t>. This sum is rounded, and its terms may cancel.
-    For T positions its error is at most a little more than T^2 2^-53 (sum_t |w_t||q_t|)^2, and twice this number is
-    added.
+    For T positions the error of the sum is at most a little more than T^2 2^-53 (sum_t |w_t||q_t|)^2. About twice this
+    number is added.
     """
     positions = left.shape[1]
     lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt()
-    return _add_terms(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms(lengths).square()
+    return _add_terms_of_records(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms_of_records(lengths).square()
 
 
-def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float) -> Clipped:
+def clip_position_products(
+    layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float
+) -> ClippedPositions:
     """Chooses a clip factor for each record, such that the integers of all ``layers`` together are within ``bound``.
 
     ``norms`` are estimates of the norms of the whole gradients. They decide how close the integers come to the bound,
@@ -150,11 +156,11 @@ def clip_positions(layers: Sequence[PositionProducts], norms: Tensor, bound: flo
         if attempt == TRIES:
             factors[left] = 0.0
         found = sum(layer.round_weights(left, factors[left] * inverse_grid) for layer in layers)
-        found = found * (1 + len(layers) * 2.0**-52)  # the additions were rounded
+        found = found * (1 + len(layers) * 2.0**-52)  # allows for the rounding of the additions
         squares[left] = found
         left = left[~(found <= bound**2 * _CHECKED)]
         if not len(left):
             break
         factors[left] *= (AIM * bound / squares[left].sqrt()).clamp(max=AIM).nan_to_num(0.0)
     rest = (bound**2 * _CHECKED - squares).clamp(min=0.0).sqrt() * (1 - 2.0**-50)
-    return Clipped(factors, rest)
+    return ClippedPositions(factors, rest)

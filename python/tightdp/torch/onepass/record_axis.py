@@ -13,15 +13,15 @@ from typing import Any
 import torch
 
 from ..batches import collated_batch
-from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_module, shorten_error
-from ..gradient_sums.vectorized_pass import run_side_by_side
+from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_failing_module, shorten_torch_error
+from ..gradient_sums.vectorized_pass import run_under_vmap
 from ..model_checks import model_checks
 from ..model_checks.self_test import KEEPS_NOTHING
 from .call_rules import Unsupported
 
 
 class RecordAxis:
-    """The axis of ``records`` records. It takes each through a model alone, and computes on arrays of all of them."""
+    """The axis of ``records`` records. It takes each record through a model alone, and computes on arrays of all."""
 
     def __init__(self, records: int) -> None:
         self.records = records
@@ -32,36 +32,39 @@ class RecordAxis:
     ) -> Any:
         """Returns ``then(losses)`` for the losses of all records, of shape (records,). Each record is a batch of one.
 
-        ``then`` is called inside ``torch.func.vmap``, because activation checkpoints repeat computations in the
-        backward pass.
+        ``then`` is called inside ``torch.func.vmap``. The backward pass belongs there too, because activation
+        checkpoints repeat computations in it.
         """
-        tensors, rebuild = collated_batch.split_records(batch, self.records)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
 
         def keep_losses(array: Any) -> Any:
             losses.append(array)
             return array
 
-        def take_single(numbers: Any, *one: Any) -> Any:
+        def take_single_record(numbers: Any, *one: Any) -> Any:
+            """Returns the loss of one record. Appends the result of ``then``, which gets the losses of all records."""
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
                 self.compute_on_arrays(keep_losses, (each[0],))
             else:
-                model_checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
-            found.append(then(model_checks.check_losses(losses[0], self.records)))
+                shown = each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each
+                model_checks.check_loss_tensor(shown, 1)
+            found.append(then(model_checks.check_loss_tensor(losses[0], self.records)))
             return each
 
         try:
-            with run_side_by_side():
-                torch.func.vmap(take_single, randomness="different")(torch.arange(self.records), *tensors)
+            with run_under_vmap():
+                torch.func.vmap(take_single_record, randomness="different")(torch.arange(self.records), *tensors)
         except (RuntimeError, NotImplementedError) as error:
             if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
             raise ValueError(
                 f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
-                f"{name_module(model, error)} cannot be, because what it computes depends on values of the batch, or "
-                f"PyTorch says why not ({shorten_error(error)}). arithmetic='one-by-one' takes any module"
+                f"{name_failing_module(model, error)} cannot be, because what it computes depends on values of the "
+                f"batch, or PyTorch says why not ({shorten_torch_error(error)}). arithmetic='one-by-one' takes any "
+                f"module"
             ) from error
         return found[0]
 
@@ -72,49 +75,49 @@ class RecordAxis:
 
         ``function`` gets an array for each of ``tensors``, whose first axis is the axis of records. A tensor that all
         records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
-        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records. It is also raised inside
+        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records, or if the call is made inside
         another transform of ``torch.func``.
         """
 
-        def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+        def apply_to_all_records(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
             """Calls ``function`` with arrays whose first axis is that of the records."""
-            if any(True for _ in _yield_dims(shared_dims)):
+            if any(True for _ in _yield_vmap_dims(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
                 for x, dim in zip(tensors, dims, strict=True)
             ]
-            if any(len(array) != self.records for array in arrays):  # kept tensors enter PyTorch's axis unnoticed
+            if any(len(array) != self.records for array in arrays):  # PyTorch does not notice tensors of another batch
                 raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
-        return _apply(apply_function, self._numbers, tensors, shared)
+        return _apply(apply_to_all_records, self._numbers, tensors, shared)
 
-    def has_own(self, x: Any) -> bool:
+    def has_record_axis(self, x: Any) -> bool:
         """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
         found: list[bool] = []
 
-        def note_axis(dims: Any, *_: Any) -> Any:
+        def note_record_axis(dims: Any, *_: Any) -> Any:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _apply(note_axis, self._numbers, (x,), ())
+        _apply(note_record_axis, self._numbers, (x,), ())
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
         """Tells whether ``x`` depends on trained parameters. ``x.requires_grad`` does not say so under vmap."""
         found: list[bool] = []
 
-        def note_gradient(array: Any) -> Any:
+        def note_array_gradient(array: Any) -> Any:
             found.append(array.requires_grad)
             return array
 
-        self.compute_on_arrays(note_gradient, (x,))
+        self.compute_on_arrays(note_array_gradient, (x,))
         return found[0]
 
 
 class _ArrayFunction(torch.autograd.Function):
-    """A function that works only under ``torch.func.vmap``, where its rule gets the arrays of all records."""
+    """A function that works only under ``torch.func.vmap``, where its ``rule`` gets the arrays of all records."""
 
     @staticmethod
     def forward(rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
@@ -122,7 +125,7 @@ class _ArrayFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keeps nothing, because gradients come from the operations in the rule."""
+        """Keeps nothing, because PyTorch computes gradients through the operations in the rule."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -144,7 +147,7 @@ _apply: Any = _ArrayFunction.apply
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-"""PyTorch's back-propagation, which keeps the function mode of the recorder active.
+"""PyTorch's back-propagation, during which the function mode of ``CallRecorder`` stays active.
 
 ``torch.autograd.grad`` turns the mode off. Then the activations that a checkpoint computes again differ from those of
 the forward pass, and PyTorch raises an error.
@@ -152,7 +155,7 @@ the forward pass, and PyTorch raises an error.
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses by each tensor; None if the losses do not depend on the tensor."""
+    """Returns the gradient of the sum of the losses by each tensor, or None if the losses are independent of it."""
     if not of:
         return ()
     total = losses.sum()
@@ -163,12 +166,12 @@ def differentiate_losses(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _yield_dims(dims: Any) -> Any:
+def _yield_vmap_dims(dims: Any) -> Any:
     """Yields the numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):
         for each in dims:
-            yield from _yield_dims(each)
+            yield from _yield_vmap_dims(each)
     elif dims is not None:
         yield dims

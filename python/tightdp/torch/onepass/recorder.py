@@ -28,7 +28,7 @@ _SPREAD = {
     for name in ("add", "sub", "mul", "div", "true_divide", "__radd__", "__rsub__", "__rmul__")
     if hasattr(where, name)
 }
-"""Functions that work coordinate by coordinate. A parameter in them is repeated for each record."""
+"""Functions that work coordinate by coordinate. A parameter that is an argument of them is repeated for each record."""
 # Functions that return a view of a vector of parameters.
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 # Functions that transpose a parameter. The error message proposes F.linear instead.
@@ -47,8 +47,12 @@ Kind = tuple[str, tuple[str, ...]]
 
 
 @dataclass
-class Call:
-    """A recorded call. At ``edge`` the backward pass computes the gradient by the call's output or by an argument."""
+class RecordedCall:
+    """A recorded call of one of PyTorch's functions.
+
+    At ``edge`` the backward pass computes the gradient by the call's output, or by an argument of the call. ``parts``
+    gets this gradient, and returns the factors of the gradients by the parameters in the call.
+    """
 
     edge: Any
     parts: Callable[[Any], Parts]
@@ -63,21 +67,21 @@ class Call:
         return all(tensor._version == version for tensor, version in self.inputs)
 
 
-class Recorder(TorchFunctionMode):
+class CallRecorder(TorchFunctionMode):
     """A context that records the calls with ``parameters``, while each record goes through a model alone."""
 
     def __init__(self, parameters: dict[str, Any], axis: RecordAxis) -> None:
         super().__init__()
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self._names = {id(p): name for name, p in parameters.items()}
         self._axis, self._stopped = axis, False
 
-    def stop_recording(self) -> list[Call]:
+    def stop_recording(self) -> list[RecordedCall]:
         """Stops recording and returns the calls. Calls that a checkpoint repeats in the backward pass are left out."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
-                raise refuse_call(call.kind, "an input of it was changed in place afterwards")
+                raise refuse_unclippable_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -101,13 +105,13 @@ class Recorder(TorchFunctionMode):
                 return self._repeat_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refuse_call(self._name_call(func, used), str(why)) from None
+            raise refuse_unclippable_call(self._name_call(func, used), str(why)) from None
         if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
-            raise refuse_call(
+            raise refuse_unclippable_call(
                 self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
-        return found  # such as a shape, a dtype or a constant
+        return found  # a value without a gradient, such as a shape, a dtype or a constant
 
     def _name_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
@@ -124,7 +128,7 @@ class Recorder(TorchFunctionMode):
         def compute_use(x: Any, rest: Any, kwargs: Any) -> Any:
             """Computes and records the call. ``x`` is the array of the argument that depends on the records."""
             if id(input) in trained:
-                self._record_each(func, x, input)
+                self._record_repeated_parameter(func, x, input)
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
                 before = [each.grad_fn for each in _find_tensors([x, rest, kwargs]) if id(each) not in trained]
@@ -138,13 +142,18 @@ class Recorder(TorchFunctionMode):
     def _repeat_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """Computes a call with the parameter repeated for each record, so that each record has its own gradient."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
-        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_own(others[0]))):
+        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_record_axis(others[0]))):
             raise Unsupported("its other argument is not an array of records")
-        each = self._axis.compute_on_arrays(lambda array: self._record_each(func, array, used[0]), (used[0],))
+        each = self._axis.compute_on_arrays(
+            lambda array: self._record_repeated_parameter(func, array, used[0]), (used[0],)
+        )
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
-    def _record_each(self, func: Any, each: Any, p: Any) -> Any:
-        """Records the array of a parameter that is repeated for each record. Gradients by the array are computed."""
+    def _record_repeated_parameter(self, func: Any, each: Any, p: Any) -> Any:
+        """Records the array ``each`` of a parameter that is repeated for each record, and returns this array.
+
+        The backward pass computes gradients by the array.
+        """
         self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each
 
@@ -155,10 +164,11 @@ class Recorder(TorchFunctionMode):
         if self._stopped:
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
-        self.calls.append(Call(edge, parts, [(x, x._version) for x in inputs], self._name_call(func, used), before))
+        versions = [(x, x._version) for x in inputs]
+        self.calls.append(RecordedCall(edge, parts, versions, self._name_call(func, used), before))
 
 
-def refuse_call(kind: Kind, why: str) -> ValueError:
+def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
     """Returns the error for a use of parameters that cannot be clipped in one pass."""
     function, names = kind
     return ValueError(

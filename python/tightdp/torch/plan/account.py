@@ -1,4 +1,4 @@
-"""The account of a run. It consists of mechanisms, and each is charged before its release is computed."""
+"""The account of a run. It consists of mechanisms, and each mechanism is charged before its release is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED = "!"
 """Mark of a failed step in a checkpoint."""
 
 
-class Account:
+class RunAccount:
     """The account of the steps of a plan. It depends on mechanisms alone, and not on an optimizer or a loader."""
 
     def __init__(self, plan: Plan) -> None:
@@ -63,7 +63,7 @@ class Account:
 
     @contextmanager
     def end_on_error(self) -> Iterator[None]:
-        """Ends the run if the body raises an error, because the error may reveal something about a record.
+        """Ends the run if the ``with`` body raises an error, because the error may reveal something about a record.
 
         An error before the first charge does not end the run.
         """
@@ -92,14 +92,14 @@ class Account:
         """Returns the state from which a run can go on, as values that JSON can hold."""
         return {"steps": self.charged_steps, "failures": self.failures}
 
-    def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the steps that a saved state has beyond those of this account. The state has ``steps`` steps."""
+    def take_up_state(self, state: dict[str, Any], steps: int) -> None:
+        """Charges the steps by which a saved state is ahead of this account. The state has ``steps`` charged steps."""
         if steps > self.charged_steps:
             self.spend(steps - self.charged_steps)
 
     @property
     def charged_so_far(self) -> Composition:
-        """Charge of the run if the run ended now."""
+        """Charge that the run has if it ends now."""
         return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:

@@ -21,11 +21,11 @@ ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 # Names of the algorithms in statements and errors, by the type of their settings.
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
-"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four, and the caller's
-training loop decides on the optimizer and on averages."""
+"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields, and the
+caller's training loop decides on the optimizer and on averages."""
 
 
-def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
+def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
     """Returns the name and the settings of an algorithm, which is given by its name or by its settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
@@ -35,12 +35,12 @@ def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
         if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
             raise ValueError("algorithm must leave adapt at None: here the norm bound stays what max_norm is")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
-    _check.choice("algorithm", algorithm, ALGORITHMS)
+    _check.check_choice_argument("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
     return algorithm, named.get(algorithm)
 
 
-def check_algorithm(
+def check_torch_algorithm(
     name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: bool, workers: Any
 ) -> None:
     """Raises ValueError if the algorithm does not allow the optimizer or another setting."""
@@ -65,13 +65,13 @@ def check_algorithm(
 
 
 MOST_RECORDS = 10**12
-"""Largest number of records for which a run with a private number is planned.
+"""Largest number of records for which a run with a private number of records is planned.
 
-With this number of records, the number of steps must not exceed the largest count.
+A plan for this number of records must not have more steps than the largest count.
 """
 
 
-def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
+def fill_torch_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
     """Returns the settings, completed by the batch size, the epochs and the norm bound of ``make_private``."""
     if len(max_norm) > 1:
         raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
@@ -81,15 +81,15 @@ def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm
     return dataclasses.replace(settings, **said)
 
 
-def count_steps(records: int, batch_size: float, epochs: float) -> int:
-    """Returns the number of steps in ``epochs`` epochs. ValueError if it exceeds the largest count."""
+def count_steps_of_run(records: int, batch_size: float, epochs: float) -> int:
+    """Returns the number of steps in ``epochs`` epochs. Raises ValueError if it exceeds the largest count."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
     return math.ceil(turns)
 
 
-def plan_steps(
+def plan_steps_of_run(
     settings: Settings | None,
     batch_size: float,
     epochs: float,
@@ -98,7 +98,7 @@ def plan_steps(
     target: Target,
 ) -> AlgorithmReleases:
     """Returns the steps of a run. With ``settings`` of AdaCliP or DPIS, ``tightdp.train`` plans the steps."""
-    count = count_steps(public.records, batch_size, epochs)
+    count = count_steps_of_run(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
     q = min(1.0, batch_size / public.records)

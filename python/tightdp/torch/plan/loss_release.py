@@ -9,7 +9,7 @@ from ..._support import _check
 from ...release import clipping
 
 _UPWARD = 1 + 2.0**-40
-"""Factor on both noise multipliers. It exceeds the combined rounding errors of computing and using them."""
+"""Factor on both noise multipliers. It exceeds the combined rounding errors of computing and using the multipliers."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LossRelease:
     share : the fraction of each step's charge that the loss gets, in (0, 1). The noise on gradients grows by the factor
         1 / sqrt(1 - share). The noise on a step's sum of losses has the standard deviation
         noise_multiplier * bound / sqrt(share).
-    every : number of steps over which a mean is taken; None for the steps of an epoch.
+    every : number of steps over which a mean is taken. None takes the mean over the steps of an epoch.
 
     Raises ValueError for a number out of its range.
 
@@ -38,7 +38,7 @@ class LossRelease:
         clipping.exact_bound("bound", self.bound)
         _check.open_unit("share", self.share)
         if self.every is not None:
-            _check.count("every", self.every)
+            _check.check_count_argument("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
         """Returns the noise multiplier of gradients, where ``noise_multiplier`` is charged for gradients and losses."""

@@ -1,8 +1,9 @@
 """The account of DPIS with a released share of norms.
 
 The share of norms is the mean clipped norm of gradients, divided by the norm bound. Each epoch begins with the release
-of a noisy sum of norms, which decides the share and the noise of the epoch's steps. The sum is used and charged as in
-``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section 4).
+of a noisy sum of norms. This sum decides the share and the noise of the epoch's steps. The sum is used and charged as
+in ``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section
+4).
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from ...models.grid import clip_contributions_to_grid
 from ...release import clipping
 from ...release.noise import RandomSource
 from ..randomness.process_group import World
-from .account import Account
+from .account import RunAccount
 from .plan import Plan
 
 
-class ShareAccount(Account):
-    """The account of sums of norms and steps. Each is charged before its release is computed.
+class NormShareAccount(RunAccount):
+    """The account of sums of norms and steps. Each sum and each step is charged before its release is computed.
 
-    ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms: one, and one more for each sum
-    that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier that the
-    last sum chose. "steps" is the number of charged steps.
+    ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms. This number is 1, plus 1 for
+    each sum that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier
+    that the last sum chose. "steps" is the number of charged steps.
     """
 
     def __init__(self, plan: Plan, size: int) -> None:
@@ -114,12 +115,12 @@ class ShareAccount(Account):
     def export_state(self) -> dict[str, Any]:
         return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
-    def take_up(self, state: dict[str, Any], steps: int) -> None:
+    def take_up_state(self, state: dict[str, Any], steps: int) -> None:
         """Charges the sums of norms and the steps of a saved run, and restores the run's released shares.
 
         Raises ValueError if this account already has charges and the saved run has more steps.
         """
-        given = _check_epochs(state.get("epochs"), self.plan, steps)
+        given = _check_norm_share_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
             if steps > self.charged_steps:
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
@@ -131,8 +132,8 @@ class ShareAccount(Account):
                 self.spend(epoch["steps"])
 
 
-def release_share(
-    account: ShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
+def release_norm_share(
+    account: NormShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
 ) -> None:
     """Releases the noisy sum of the norms that ``look`` returns, and chooses the settings of this epoch from the sum.
 
@@ -140,19 +141,19 @@ def release_share(
     """
     max_norm = account.plan.max_norm[0]
 
-    def sum_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
+    def sum_gradient_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
         return np.array([clip_contributions_to_grid(look(), max_norm, grid).sum()], np.int64)
 
-    gate = Gate(_SharedCharge(account, world), source)
-    released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_norms), account.norm_noise).value[0])
+    gate = Gate(_ChargeOnRanks(account, world), source)
+    released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_gradient_norms), account.norm_noise).value[0])
     with world.run_together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
         account.choose_from_sum(released)
 
 
-class _SharedCharge:
+class _ChargeOnRanks:
     """A budget for a gate, which charges the accounts of all processes together."""
 
-    def __init__(self, account: ShareAccount, world: World) -> None:
+    def __init__(self, account: NormShareAccount, world: World) -> None:
         self._account, self._world = account, world
 
     def spend(self, mechanism: Mechanism) -> None:
@@ -163,8 +164,8 @@ class _SharedCharge:
         return self._account.plan.charged
 
 
-def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
-    """Returns the epochs of a saved state. ValueError unless they are possible for a run with this plan."""
+def _check_norm_share_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
+    """Returns the epochs of a saved state. Raises ValueError unless they are possible for a run with this plan."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
@@ -172,8 +173,10 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
         names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
         check_json_entries("an epoch in state", epoch, ("sums", "steps", *names))
         read = {name: read_json_value(float if name in names else int, epoch[name], name) for name in epoch}
-        _check.count("the sums of an epoch in state", read["sums"])
-        _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
+        _check.check_count_argument("the sums of an epoch in state", read["sums"])
+        _check.check_count_argument(
+            "the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most
+        )
         if names:
             _check.probability("the share of an epoch in state", read["share"])
             _check.positive("the noise of an epoch in state", read["noise"])
@@ -182,7 +185,7 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
     return given
 
 
-def make_account(plan: Plan, size: int) -> Account:
+def make_run_account(plan: Plan, size: int) -> RunAccount:
     """Returns the account of a run with this plan, which trains ``size`` numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
-    return ShareAccount(plan, size) if released else Account(plan)
+    return NormShareAccount(plan, size) if released else RunAccount(plan)

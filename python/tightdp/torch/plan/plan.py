@@ -29,8 +29,8 @@ from ...release import clipping
 from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
 from ...release.noise import RandomSource
-from ...statement.statement import warn_of_large_delta
-from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
+from ...statement.statement import describe_large_stated_delta
+from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill_torch_settings, plan_steps_of_run
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
@@ -40,16 +40,17 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
-products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
+"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid for
+products of integers. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section
+5.2)."""
 _MOST_DEVIATIONS = 16
-"""Number of standard deviations that the noise must be able to reach in the type of the parameters. A coordinate of the
-noise exceeds it with probability below 2^-180."""
+"""Number of standard deviations of the noise that the type of the parameters must hold without overflow. A coordinate
+of the noise exceeds so many standard deviations with probability below 2^-180."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
-Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up like random signs,
-so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error is 2^-24 of
-the norm bound."""
+Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up as if their signs
+were random, so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error
+is 2^-24 of the norm bound."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Plan:
     arithmetic : how sums are computed, as in ``make_private``
     count : the release of the number of records, or None if it is public
 
-    ``make_private`` makes the plan, and raises the errors of its arguments.
+    ``make_private`` makes the plan, and raises an error for a wrong argument.
 
     >>> import torch
     >>> from tightdp.torch import make_private
@@ -121,7 +122,10 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps in which a record takes part once on average. For DPIS, the number between sums of norms."""
+        """Number of steps in which a record takes part once on average.
+
+        For DPIS it is the number of steps from one sum of norms to the next.
+        """
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
@@ -133,12 +137,12 @@ class Plan:
 
     @property
     def mechanism(self) -> Mechanism:
-        """Mechanism of one step. If DPIS releases the share of norms, it is that of a step with the largest share."""
+        """Mechanism of one step. If DPIS releases the share of norms, the step is one with the largest share."""
         return build_algorithm_release(self.noise_multiplier, self.sampling_probability)
 
     @property
     def planned_steps(self) -> AlgorithmReleases:
-        """The planned steps of the run. If DPIS releases the share of norms, they are planned for the largest share."""
+        """The steps of the run. If DPIS releases the share of norms, the steps are planned for the largest share."""
         return AlgorithmReleases(self.sampling_probability, self.noise_multiplier, self.steps)
 
     def choose_by_epoch(self, size: int) -> DPISEpochSettings:
@@ -159,7 +163,7 @@ class Plan:
         return self.rest * 1 if self.count is None else self.count + self.rest
 
     def charge_after(self, steps: int) -> Composition:
-        """Returns the charge of a run that ended after ``steps``.
+        """Returns the charge of a run that ended after this number of steps.
 
         ``steps`` is an integer in [0, ``self.steps``].
         """
@@ -178,7 +182,7 @@ class Plan:
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
         return max(
-            dense.choose_outer_product_grid(self.max_norm[0]),
+            dense.choose_dense_product_grid(self.max_norm[0]),
             choose_contribution_grid(self.noise_deviation, _FINE_NOISE),
         )
 
@@ -194,8 +198,8 @@ class Plan:
         return self.gradient_multiplier * self.sensitivity
 
 
-def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
-    """Returns the checked norm bounds: a single one, or one for each of ``parameters`` parameters."""
+def check_norm_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
+    """Returns the checked norm bounds: a single bound, or a bound for each of ``parameters`` parameters."""
     if not clipping.has_several_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
@@ -204,7 +208,7 @@ def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     return found
 
 
-def plan(
+def plan_run(
     records: int,
     source: RandomSource,
     *,
@@ -231,23 +235,23 @@ def plan(
     share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
-    _check.choice("arithmetic", arithmetic, ARITHMETIC)
+    _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = check_batch_size("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise_against_budget(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
-    settings = None if own is None else fill_settings(own, expected, turns, max_norm)
+    settings = None if own is None else fill_torch_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
-    def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. ValueError if none exists, for instance for too much noise."""
+    def plan_run_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(expected, records, turns)
         elif isinstance(settings, DPIS):
             batch = settings.share_of_records(records) * records
-        found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
+        found = plan_steps_of_run(settings, batch, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
@@ -271,13 +275,13 @@ def plan(
         return made
 
     if public_size is not None:
-        known = _check.count("public_size", public_size)
+        known = _check.check_count_argument("public_size", public_size)
         if expected > known:
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = plan_for_records(known, noise, target)
-        _warn_of_delta(made)
+        made = plan_run_for_records(known, noise, target)
+        _warn_of_run_delta(made)
         if released is None:
             pay(made.charged)
         return made
@@ -290,28 +294,28 @@ def plan(
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     if settings is None:
-        count_steps(MOST_RECORDS, expected, turns)
+        count_steps_of_run(MOST_RECORDS, expected, turns)
     for tried in NUMBERS:  # refuses bad settings before the count is released
-        plan_for_records(tried, noise, inner)
+        plan_run_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = plan_for_records(released, noise, inner)
+        made = plan_run_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
             f"{released}, which was released: {error}"
         ) from None
     made = dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
-    _warn_of_delta(made)
+    _warn_of_run_delta(made)
     return made
 
 
-def _warn_of_delta(made: Plan) -> None:
+def _warn_of_run_delta(made: Plan) -> None:
     """Warns if delta is at least 1 / (number of records)."""
-    large = warn_of_large_delta(made.delta, made.records)
+    large = describe_large_stated_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)

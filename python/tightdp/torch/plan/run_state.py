@@ -9,71 +9,71 @@ from typing import Any
 
 from ..._support import _check
 from ..._support.strict_json import check_json_entries, check_same_json, read_json_value
-from .account import Account
+from .account import RunAccount
 
 VERSION = 1
 """Number of the format of a saved state. A state of another format is refused."""
 
 
-def make_identity() -> str:
+def make_run_name() -> str:
     """Returns a random name for a run. The name tells an older state of this run from a state of another run."""
     return secrets.token_hex(16)
 
 
-def _plan_to_json(account: Account) -> dict[str, Any]:
+def _convert_plan_to_json(account: RunAccount) -> dict[str, Any]:
     plain = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
     return {
         name: repr(value) if name in ("count", "rest", "settings", "loss") else value for name, value in plain.items()
     }
 
 
-def _list_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
+def _list_parameter_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
     return {name: list(p.shape) for name, p in parameters.items()}
 
 
-def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
+def make_run_state(run: str, account: RunAccount, parameters: dict[str, Any]) -> dict[str, Any]:
     """Returns the state of a run, as values that JSON can hold: its name, plan, parameters and charges."""
     return {
         "tightdp_run": VERSION,
         "run": run,
-        "plan": {**_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
-        "parameters": _list_shapes(parameters),
+        "plan": {**_convert_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
+        "parameters": _list_parameter_shapes(parameters),
         **account.export_state(),
     }
 
 
-def read_record_count(given: Any) -> int:
+def read_record_count_of_run(given: Any) -> int:
     """Returns the number of records in the plan of a checkpoint's run."""
     plan = given["plan"]
-    return _read_count(plan.get("records") if isinstance(plan, dict) else None, "checkpoint.plan.records", 1)
+    return _read_run_count(plan.get("records") if isinstance(plan, dict) else None, "checkpoint.plan.records", 1)
 
 
-def read_identity(given: Any, label: str) -> str:
-    """Returns the name of the run in a state. ValueError unless the state has the form that ``make_state`` returns."""
+def read_run_name(given: Any, label: str) -> str:
+    """Returns the name of the run in a state. Raises ValueError unless the state has the form of ``make_run_state``."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
     check_json_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
     name: str = read_json_value(str, given["run"], f"{label}.run")
     if not re.fullmatch("[0-9a-f]{32}", name):
-        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_value(name)}")
+        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_argument(name)}")
     return name
 
 
-def _read_count(plain: Any, name: str, least: int, most: int = _check.MAX_COUNT) -> int:
-    return _check.count(name, read_json_value(int, plain, name), least, most)
+def _read_run_count(plain: Any, name: str, least: int, most: int = _check.MAX_COUNT) -> int:
+    return _check.check_count_argument(name, read_json_value(int, plain, name), least, most)
 
 
-def restore_state(
+def restore_run_state(
     given: Any,
     run: str,
-    account: Account,
+    account: RunAccount,
     parameters: dict[str, Any],
     label: str = "state",
     *,
     after_failure: bool = False,
 ) -> str:
-    """Charges the steps that a saved state has beyond those of the account. Returns the name of the saved run."""
-    name, expected = read_identity(given, label), make_state(run, account, parameters)
+    """Charges the steps by which a saved state is ahead of the account. Returns the name of the saved run."""
+    name, expected = read_run_name(given, label), make_run_state(run, account, parameters)
     try:
         check_same_json(given["plan"], expected["plan"], "plan")
     except ValueError as error:
@@ -83,17 +83,17 @@ def restore_state(
     except ValueError as error:
         raise ValueError(f"{label} must be of a run that trains the same parameters: {error}") from None
     check_json_entries(label, given, expected)
-    steps = _read_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
+    steps = _read_run_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
     if name != run and account.charged_steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
-    failures = _read_count(given["failures"], f"{label}.failures", 0)
+    failures = _read_run_count(given["failures"], f"{label}.failures", 0)
     if failures > account.failures and not after_failure:
         raise ValueError(
             f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, give "
             "checkpoint=AfterFailure(folder), or load_state_dict(state, after_failure=True), which the statement then "
             "says"
         )
-    account.take_up(given, steps)
+    account.take_up_state(given, steps)
     account.accept_failures(failures)
     account.resumed |= name != run
     return name

@@ -15,12 +15,12 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 
-def find_device(model: Any) -> Any:
+def find_model_device(model: Any) -> Any:
     """Returns the device of a model's first parameter."""
     return next(iter(model.parameters())).device
 
 
-def fork_generators(device: Any) -> Any:
+def fork_torch_generators(device: Any) -> Any:
     """Makes a context that afterwards restores PyTorch's generators of the host and of the device."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
@@ -28,17 +28,18 @@ def fork_generators(device: Any) -> Any:
 def run_uncompiled() -> Any:
     """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch compiles nothing under ``torch.func``. Instead it would compile the code that records a forward pass.
+    PyTorch compiles nothing under ``torch.func``. Without this context, it would compile the code that records a
+    forward pass instead.
     """
     return torch.compiler.set_stance("force_eager")
 
 
-class Coins:
+class RunCoins:
     """The seeds (coins) of the global generators of PyTorch, NumPy and ``random``, from a key that only the run knows.
 
     Augmentation and dropout draw from these generators. With a known seed, such as that of ``torch.manual_seed(0)``,
-    one more record would shift the draws of all later records (docs/theory/training.md, section 9). A ``seed`` in place
-    of the key makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
+    one more record would shift the draws of all later records (docs/theory/training.md, section 9). Giving a ``seed``
+    instead of the ``key`` makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
     """
 
     def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
@@ -61,11 +62,11 @@ class Coins:
         return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest(), "big") >> 1
 
     def __reduce__(self) -> Any:
-        raise TypeError("Coins cannot be copied or pickled: a copy would repeat its draws")
+        raise TypeError("RunCoins cannot be copied or pickled: a copy would repeat its draws")
 
 
-def draw_look_order(records: int, seed: int) -> list[int]:
-    """Returns an order that has each record three times, to check that nothing is kept between records.
+def draw_order_of_checks(records: int, seed: int) -> list[int]:
+    """Returns an order of record numbers with each record three times, to check that nothing is kept between records.
 
     The order begins with record 0 twice in a row. This shows a change that happens with every record. The rest of the
     order is random. A change that happens rarely, or only after certain records, shows if it happens between two
@@ -76,21 +77,21 @@ def draw_look_order(records: int, seed: int) -> list[int]:
     return [0, 0, *rest]
 
 
-def seed_host(seed: int) -> None:
+def seed_numpy_and_random(seed: int) -> None:
     """Seeds the generators of NumPy and of ``random``."""
     np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002 (the global generator)
     random.seed(seed)
 
 
-def seed_generators(seed: int) -> None:
+def seed_global_generators(seed: int) -> None:
     """Seeds the generators of NumPy, of ``random`` and of PyTorch on the host."""
-    seed_host(seed)
+    seed_numpy_and_random(seed)
     torch.default_generator.manual_seed(seed)
 
 
 @contextmanager
-def restore_generators() -> Iterator[None]:
-    """Restores the generators of NumPy and of ``random`` after the body.
+def restore_numpy_and_random() -> Iterator[None]:
+    """Restores the generators of NumPy and of ``random`` after the ``with`` body.
 
     The number of draws depends on the number of records. Without this function, the state of a generator or its next
     draws would reveal that number, for instance in a checkpoint.
@@ -104,16 +105,19 @@ def restore_generators() -> Iterator[None]:
 
 
 @contextmanager
-def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
-    """Seeds PyTorch's generators by ``seed`` and the others by ``common`` for the body, and then restores them."""
-    with fork_generators(device), restore_generators():
-        seed_host(common)
-        seed_torch(device, seed)
+def seed_model_pass(device: Any, seed: int, common: int) -> Iterator[None]:
+    """Seeds PyTorch's generators by ``seed``, and those of NumPy and ``random`` by ``common``.
+
+    After the ``with`` body, the states of all these generators are restored.
+    """
+    with fork_torch_generators(device), restore_numpy_and_random():
+        seed_numpy_and_random(common)
+        seed_torch_generators(device, seed)
         yield
 
 
-def seed_torch(device: Any, seed: int) -> None:
-    """Seeds PyTorch's generator of the host, and those of all devices if the model is on a CUDA device."""
+def seed_torch_generators(device: Any, seed: int) -> None:
+    """Seeds PyTorch's generator of the host, and the generators of all devices if the model is on a CUDA device."""
     torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
 
 
@@ -131,7 +135,7 @@ class CoinGuard(TorchFunctionMode):
         cuda: Any = torch.cuda
         devices = cuda.default_generators if cuda.is_initialized() else ()
         self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
-        base: Any = super()  # its methods have types only where PyTorch is installed
+        base: Any = super()  # Any, because the methods have types only where PyTorch is installed
         return base.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -143,14 +147,14 @@ class CoinGuard(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for read_seed, seed in self._seeds:
             if read_seed() != seed:
-                self._check_seeds(f"{_name_function(func)} was called")
+                self._check_seeds(f"{_name_torch_function(func)} was called")
         if kwargs is None:
             return func(*args)
         if kwargs.get("generator") is not None:
             raise ValueError(
                 f"model and loss_fn must draw from the global generators of PyTorch, which a run seeds by its own key: "
-                f"{_name_function(func)} was given a generator of its own. Its draws go by the place of a record in "
-                f"its batch, so that one more record would change those of others. Leave generator= out"
+                f"{_name_torch_function(func)} was given a generator of its own. Its draws go by the place of a record "
+                f"in its batch, so that one more record would change those of others. Leave generator= out"
             )
         return func(*args, **kwargs)
 
@@ -164,30 +168,30 @@ class CoinGuard(TorchFunctionMode):
             )
 
 
-def _name_function(func: Any) -> str:
+def _name_torch_function(func: Any) -> str:
     return str(resolve_name(func) or getattr(func, "__name__", repr(func)))
 
 
 def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
     """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
-    NumPy and ``random`` draw once for all records that go through the model together. Suppose that their draws differed
-    between physical batches. One more record may move another record into the next batch, and would then change the
-    draws for the moved record. A seed that the loss function itself sets does no harm, because it is the same in all
-    calls.
+    NumPy and ``random`` draw once for all records that go through the model together. Suppose that the draws differed
+    between physical batches. One more record may move another record into the next physical batch, and would then
+    change the draws for the moved record. A seed that the loss function itself sets does no harm, because this seed is
+    the same in all calls.
     """
 
-    def loss(model: Any, batch: Any) -> Any:
-        seed_host(seed)
+    def compute_seeded_loss(model: Any, batch: Any) -> Any:
+        seed_numpy_and_random(seed)
         return loss_fn(model, batch)
 
-    return loss
+    return compute_seeded_loss
 
 
-def read_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
+def read_parts_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
     """Yields the parts, and restores the global generators after reading each part."""
     while True:
-        with torch.random.fork_rng(devices=[]), restore_generators():
+        with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             found = list(islice(parts, 1))
         if not found:
             return

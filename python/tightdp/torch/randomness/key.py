@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from ..._core import RandomStream, chacha_stream
 from ..._support.process_owner import ProcessOwner
 from ...release.noise import Philox, RandomSource, SecureRandom
-from .global_generators import Coins
+from .global_generators import RunCoins
 from .process_group import World
 
 NOISE = 2**63
@@ -17,7 +17,7 @@ NOISE = 2**63
 places and sums of norms."""
 
 
-class Keyed(RandomSource):
+class KeyedRandomSource(RandomSource):
     """A ChaCha20 source with a key that several processes hold. Call k = 0, 1, ... gives stream ``number + k``."""
 
     __slots__ = ("_key", "_next", "_owner")
@@ -31,13 +31,13 @@ class Keyed(RandomSource):
         return chacha_stream(self._key, number)
 
     def __repr__(self) -> str:
-        return "Keyed(...)"
+        return "KeyedRandomSource(...)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Keyed cannot be copied or pickled: a copy would repeat its draws")
+        raise TypeError("KeyedRandomSource cannot be copied or pickled: a copy would repeat its draws")
 
 
-class Key:
+class RunKey:
     """The source of the batches, places, coins (seeds) and noise of a run. Each draw has a stream with a number.
 
     A run on one process draws from the operating system's generator. Several processes share one secure key. The first
@@ -47,19 +47,19 @@ class Key:
     def __init__(self, world: World, seed: int | None) -> None:
         self._seed, self._secret, self._owner = seed, b"", ProcessOwner()
         if seed is None and world.shares:
-            self._secret = bytes.fromhex(world.run_on_first("the key", lambda: secrets.token_hex(32)))
+            self._secret = bytes.fromhex(world.run_on_first_rank("the key", lambda: secrets.token_hex(32)))
 
     def make_source_at(self, number: int) -> RandomSource:
         """Returns a source of random numbers whose first stream has this number."""
         if self._seed is not None:
             return Philox(self._seed, number)
-        return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
+        return KeyedRandomSource(self._secret, number, self._owner) if self._secret else SecureRandom()
 
-    def make_coins(self) -> Coins:
+    def make_coins(self) -> RunCoins:
         """Returns coins that are the same on all ranks, since other records may decide which rank gets a record."""
         if self._seed is not None or not self._secret:
-            return Coins(self._seed)
-        return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
+            return RunCoins(self._seed)
+        return RunCoins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
 
     @property
     def is_seeded(self) -> bool:
@@ -72,7 +72,7 @@ class Key:
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 
     def __repr__(self) -> str:
-        return "Key(...)"
+        return "RunKey(...)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Key cannot be copied or pickled: a copy would repeat its draws")
+        raise TypeError("RunKey cannot be copied or pickled: a copy would repeat its draws")

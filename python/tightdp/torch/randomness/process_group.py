@@ -1,4 +1,4 @@
-"""The interface of processes that train together, for a process that trains alone."""
+"""The interface through which processes that train together talk, implemented for a process that trains alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class World:
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body on every rank. Either all ranks leave it without an error, or all ranks raise one.
+        """Runs the ``with`` body on every rank. Either all ranks leave it without an error, or all raise an error.
 
         The facts are computed after the body and must be the same on all ranks. Otherwise every rank raises
         ``ValueError``. If the body raises an error on one rank, the other ranks raise ``RuntimeError``. The body must
@@ -32,10 +32,10 @@ class World:
         """
         yield
 
-    def add_up(self, integers: Any) -> None:
+    def add_over_ranks(self, integers: Any) -> None:
         """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank leaves it unchanged."""
 
-    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank, and returns its result on every rank.
 
         The result must consist of values that JSON can hold. Raises as ``run_together`` does.

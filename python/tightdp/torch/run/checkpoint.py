@@ -19,13 +19,13 @@ import torch
 
 from ..._support import _check
 from ..._support.file_lock import FileLock
-from ..._support.files import check_file, open_file, read_bytes
+from ..._support.files import check_regular_file, open_regular_file, read_file_bytes
 from ..._support.strict_json import MOST_BYTES, check_json_entries, check_json_format, read_json_file, read_json_value
 from ...ledger import Ledger
 from ...ledger.budget import digest_ledger_values
 from ...ledger.progress import LedgerProgress
 from ..plan import run_state
-from ..plan.account import FAILED, Account
+from ..plan.account import FAILED, RunAccount
 
 FORMAT = 3
 """Number of the format of the folder's JSON files. A file of another format is refused."""
@@ -40,7 +40,8 @@ _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
 """The only checkpoint that may write to a folder, for each folder that this process holds."""
 _marking = threading.Lock()
-"""Held while a mark is written or a folder is taken over, so that the run that takes it over reads all marks."""
+"""Lock that is held while a mark is written or a folder is taken over. So the run that takes the folder over reads all
+marks."""
 
 
 class Checkpoint:
@@ -49,7 +50,7 @@ class Checkpoint:
     A later run of the same process takes the folder over. The process that made the checkpoint holds a lock on the
     file ``lock``, and its forked children do not. The other files are:
 
-    - ``run.json``: which run it is and what it releases.
+    - ``run.json``: the name, the plan and the settings of the run, and the digest of its saved tensors.
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
       "!". The mark "s" says that tensors were saved for the first time. A step is charged once its mark is on the disk.
     - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
@@ -74,7 +75,7 @@ class Checkpoint:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = path.resolve()
-            self._lock = _hold_folder(self.folder)
+            self._lock = _hold_checkpoint_folder(self.folder)
         except BlockingIOError:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
@@ -93,7 +94,7 @@ class Checkpoint:
         """Content of the file of marks when ``read`` read the folder."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder.
+        """Returns the state, as ``run_state.make_run_state`` makes it, of the run in the folder.
 
         Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
         ``about``.
@@ -110,7 +111,7 @@ class Checkpoint:
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
                     f"checkpoint must be of a run with this {name}, {value!r}, got one with "
-                    f"{_check.describe_value(begun[name])}: it goes on as it was begun. Nothing was spent"
+                    f"{_check.describe_argument(begun[name])}: it goes on as it was begun. Nothing was spent"
                 )
         marks = self._read_marks()
         if (b"n" in marks) > ("epochs" in state):
@@ -130,8 +131,8 @@ class Checkpoint:
                 self._put_values("turns.json", [])
             self._put_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_charges(self, account: Account, run: str) -> None:
-        """Records all further charges of the account in the folder, in which earlier runs may not write any more."""
+    def record_charges(self, account: RunAccount, run: str) -> None:
+        """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_marks() == self._seen)
             _holders[self.folder] = self
@@ -173,15 +174,15 @@ class Checkpoint:
         self._put_values("shares.json", shares)
 
     def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
-        """Writes the tensors after ``steps`` steps to the disk. ValueError if they take more than ``most`` bytes."""
+        """Writes the tensors after ``steps`` steps to the disk. Raises ValueError if they take over ``most`` bytes."""
         self._check_held()
         found = {"run": self._run, "steps": steps, **tensors}
 
         def write_tensors(path: Path) -> None:
             torch.save(found, path)
-            check_file(path, most)
-            with open_file(path) as file:
-                self._record_tensors(self._saved, digest := compute_file_digest(file))
+            check_regular_file(path, most)
+            with open_regular_file(path) as file:
+                self._record_tensors(self._saved, digest := compute_checkpoint_digest(file))
             digests.append(digest)
 
         digests: list[str] = []
@@ -192,12 +193,12 @@ class Checkpoint:
             self._write_marks(SAVED)
 
     def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run saved last, which must have these entries; None if it saved none."""
+        """Returns the tensors that the run saved last, or None if it saved none. The file must have these entries."""
         if not self._has_file("tensors.pt"):
             return None
         try:
-            with open_file(self.folder / "tensors.pt", most) as file:
-                self._saved = compute_file_digest(file)
+            with open_regular_file(self.folder / "tensors.pt", most) as file:
+                self._saved = compute_checkpoint_digest(file)
                 if self._saved not in self._read_values("run.json", self._read_run)[2]:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
@@ -213,15 +214,15 @@ class Checkpoint:
         return dict(found)
 
     def _record_tensors(self, *digests: str | None) -> None:
-        """Records the digests that ``tensors.pt`` may have: two while one file takes the place of another."""
+        """Writes the digests that ``tensors.pt`` may have: two digests while one file takes the place of another."""
         about, state, _ = self._read_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
 
     def _read_marks(self) -> bytes:
-        """Returns the content of the file of marks. ValueError if it is missing or too long, or has other bytes."""
+        """Returns the marks in their file. Raises ValueError if the file is missing or too long, or has other bytes."""
         try:
-            marks = read_bytes(self.folder / "charged", MOST_MARKS)
+            marks = read_file_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
             raise self._make_refusal("charged") from None
         except (OSError, ValueError) as error:
@@ -244,7 +245,7 @@ class Checkpoint:
         """
         check_json_entries("values", plain, ("about", "state", "tensors"))
         check_json_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
-        run_state.read_identity(plain["state"], "state")
+        run_state.read_run_name(plain["state"], "state")
         return plain["about"], plain["state"], read_json_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
@@ -257,7 +258,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """Raises ValueError unless a turn of this folder made the last release of the run that the ledger knows."""
+        """Raises ValueError unless a turn of this folder made the run's last release in the ledger."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)
@@ -273,7 +274,7 @@ class Checkpoint:
             )
 
     def _read_epochs(self) -> list[dict[str, Any]]:
-        """Returns ``ShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
+        """Returns ``NormShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
         marks = self._read_charges()
         if marks.startswith(b"."):
             raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
@@ -295,14 +296,14 @@ class Checkpoint:
         return shares
 
     def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_values`` wrote. ValueError for any other file."""
+        """Returns ``build(values)`` for the values that ``_put_values`` wrote. Raises ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")
             check_json_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
-            if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
+            if read_file_bytes(self.folder / name, MOST_BYTES) != _format_checkpoint_values(plain["values"]):
                 raise ValueError("it has other bytes than a run writes")
             return build(plain["values"])
 
@@ -327,7 +328,7 @@ class Checkpoint:
             for each in (name, f"{name}.new"):
                 if self._has_file(each):
                     try:
-                        check_file(self.folder / each)
+                        check_regular_file(self.folder / each)
                     except ValueError as error:
                         raise self._make_refusal(each, error) from None
 
@@ -353,10 +354,10 @@ class Checkpoint:
         new.unlink(missing_ok=True)
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # readable by the user alone from the start
         write(new)
-        _flush_to_disk(new)
+        _flush_checkpoint_to_disk(new)
         os.replace(new, self.folder / name)
         if sys.platform != "win32":  # Windows cannot flush a folder: a power cut may lose the new name
-            _flush_to_disk(self.folder)
+            _flush_checkpoint_to_disk(self.folder)
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
         """Returns the error for a missing file, or with ``damage`` for a damaged one."""
@@ -367,7 +368,7 @@ class Checkpoint:
         )
 
 
-def compute_file_digest(file: BinaryIO) -> str:
+def compute_checkpoint_digest(file: BinaryIO) -> str:
     """Returns the SHA-256 of a file, from its current position to its end."""
     digest = hashlib.sha256()
     while part := file.read(2**20):
@@ -375,20 +376,20 @@ def compute_file_digest(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _format_values(values: Any) -> bytes:
+def _format_checkpoint_values(values: Any) -> bytes:
     """Returns the text of a file of JSON that holds these values, with their format and their digest."""
     return json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1).encode()
 
 
-def _hold_folder(folder: Path) -> FileLock:
-    """Returns the lock of a folder, acquired if needed. BlockingIOError if another process holds the lock."""
+def _hold_checkpoint_folder(folder: Path) -> FileLock:
+    """Returns the lock of a folder, acquired if needed. Raises BlockingIOError if another process holds the lock."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")
     _locks[folder] = lock
     return lock
 
 
-def _flush_to_disk(path: Path) -> None:
+def _flush_checkpoint_to_disk(path: Path) -> None:
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes only files opened for writing
     try:
         os.fsync(file)

@@ -26,30 +26,43 @@ from ..batches.batch_places import RecordIndices
 from ..batches.importance_loader import ImportanceLoader
 from ..batches.poisson_loader import AUDIT_READS, LOOK_READS, Batch, RunLoader
 from ..batches.record_reader import AloneRead
-from ..gradient_sums.base_sums import Sums
+from ..gradient_sums.base_sums import GradientSums
 from ..gradient_sums.released_loss import LOSS_STREAMS, LossSum, MeanLoss
 from ..model_checks import model_checks
-from ..model_checks.frozen_state import Copies, check_unchanged
-from ..model_checks.record_locality import Audit, PlacedPart, Take, audit_records, copy_if_possible, make_output_loss
+from ..model_checks.frozen_state import Copies, check_model_unchanged
+from ..model_checks.record_locality import (
+    Audit,
+    PlacedPart,
+    Take,
+    copy_model_if_possible,
+    make_model_output_loss,
+    measure_record_locality,
+)
 from ..model_checks.self_test import (
     check_against_autograd,
-    check_first_record,
     check_gradients_repeat,
-    find_plain_gradient,
-    take_singles,
+    check_model_on_first_record,
+    find_gradient_by_autograd,
+    take_single_records,
     warn_of_no_gradient,
 )
 from ..plan import run_state
-from ..plan.account import Account
+from ..plan.account import RunAccount
 from ..plan.algorithm_settings import TITLES
-from ..plan.norm_share_account import ShareAccount, release_share
+from ..plan.norm_share_account import NormShareAccount, release_norm_share
 from ..plan.plan import Plan
-from ..randomness.global_generators import draw_look_order, find_device, run_uncompiled, seed_loss_function, seed_pass
-from ..randomness.key import NOISE, Key
+from ..randomness.global_generators import (
+    draw_order_of_checks,
+    find_model_device,
+    run_uncompiled,
+    seed_loss_function,
+    seed_model_pass,
+)
+from ..randomness.key import NOISE, RunKey
 from ..randomness.process_group import Fact, World
-from ..step_sums.centered_sums import MomentsState, make_moments
-from ..step_sums.importance_sums import ExactUnits, OnePassUnits
-from ..step_sums.step_sums import SumMaker
+from ..step_sums.centered_sums import MomentsState, make_adaclip_moments
+from ..step_sums.importance_sums import ExactUnitSums, OnePassUnitSums
+from ..step_sums.step_sums import StepSumMaker
 from . import run_statement
 from .saved_run import SavedRun
 
@@ -72,7 +85,7 @@ class PrivateRun:
     say how such a run can go on.
 
     The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
-    which checks them. Make no run without it.
+    which checks them. Make no run without ``make_private``.
 
     >>> import torch
     >>> from tightdp.torch import make_private
@@ -97,9 +110,9 @@ class PrivateRun:
         self,
         model: Any,
         optimizer: Any,
-        account: Account,
+        account: RunAccount,
         loader: RunLoader,
-        key: Key,
+        key: RunKey,
         identity: str,
         *,
         world: World,
@@ -109,7 +122,7 @@ class PrivateRun:
         self._model, self._optimizer, self._loader = model, optimizer, loader
         self._account, self._key, self._world, self._ledger = account, key, world, ledger
         self._names: tuple[str, ...] = ()
-        self._sums: Sums | None = None
+        self._sums: GradientSums | None = None
         self._copies: Copies = {}
         self._most_numbers, self._structure = 0, None
         self._busy, self._coins, self._owner = threading.Lock(), loader._coins, ProcessOwner()
@@ -117,9 +130,9 @@ class PrivateRun:
         self._identity, self._saved, self._finished = identity, saved, 0
         size = sum(p.numel() for p in self._check_parameters().values())
         plan = self.plan
-        self._moments = make_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
+        self._moments = make_adaclip_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
         candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
-        self._sum_maker = SumMaker(plan, self._moments, candidates)
+        self._sum_maker = StepSumMaker(plan, self._moments, candidates)
         self._losses = None if plan.loss is None else LossSum(
             plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
         )  # fmt: skip
@@ -185,14 +198,14 @@ class PrivateRun:
 
     @property
     def losses_(self) -> tuple[MeanLoss, ...]:
-        """The mean losses released so far; an empty tuple if ``make_private`` got no ``release_loss``."""
+        """The mean losses released so far. The tuple is empty if ``make_private`` got no ``release_loss``."""
         return () if self._losses is None else self._losses.released
 
     @property
     def ways_(self) -> dict[str, str]:
         """Names the way in which each parameter's gradients, or their norms, were computed in the last step.
 
-        The sizes of a batch decide these ways, and so they are as private as the records.
+        The sizes of a batch decide these ways, and so the ways are as private as the records.
         """
         return {} if self._sums is None else dict(self._sums.gradient_ways)
 
@@ -205,11 +218,11 @@ class PrivateRun:
         """
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
-        return run_statement.make_statement(
+        return run_statement.make_run_statement(
             subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._identity, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
             resumed=self._account.resumed and self._world.is_first,
-            hashed=run_statement.hash_model(self.model),
+            hashed=run_statement.hash_model_state(self.model),
             dataset=type(self.loader.dataset).__name__,
         )  # fmt: skip
 
@@ -230,8 +243,8 @@ class PrivateRun:
                 self._account.check_going_on()
                 self._check_batch(batch)
                 parameters = self._check_parameters()
-                model_checks.check_modules(self.model)
-                model_checks.check_settings(self.optimizer)
+                model_checks.check_model_modules(self.model)
+                model_checks.check_optimizer_settings(self.optimizer)
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
             with self._account.end_on_error():
@@ -252,11 +265,11 @@ class PrivateRun:
             look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
             account, loader = self._account, self.loader
             if (
-                isinstance(account, ShareAccount)
+                isinstance(account, NormShareAccount)
                 and isinstance(loader, ImportanceLoader)
                 and account.must_release_share
             ):
-                release_share(
+                release_norm_share(
                     account, self._world, loader.candidates.make_norm_noise_source(account.charged_sums), look
                 )
             else:
@@ -269,16 +282,16 @@ class PrivateRun:
                 if losses is not None:
                     losses.begin_step()
                     loss = losses.watch_losses(loss)
-                for (part, records), last in _mark_last(parts):
+                for (part, records), last in _mark_last_part(parts):
                     places = next(batch._places, None)
                     sums.add(self.model, loss, part, records, places, last=last)
                     if losses is not None:
                         losses.add_losses(records, None if sums.is_one_by_one else places)
-        if isinstance(sums, (ExactUnits, OnePassUnits)):
-            sums.candidates.renew_bounds(self._world)
+        if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
+            sums.candidates.renew_norm_bounds(self._world)
         released = self._release_sums(sums)
         if losses is not None:
-            losses.release_step(self.steps_, self._key.make_source_at(LOSS_STREAMS + self.steps_), self._world)
+            losses.release_step_loss(self.steps_, self._key.make_source_at(LOSS_STREAMS + self.steps_), self._world)
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
@@ -309,25 +322,25 @@ class PrivateRun:
         released. The result is as private as the records, so use made-up records of the same form.
         """
         model_checks.check_loss_fn(loss_fn)
-        n = min(_check.count("records", records, least=2), len(self.loader.dataset))
-        tried = _check.count("tried", tried, most=max(n - 1, 1))
+        n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
+        tried = _check.check_count_argument("tried", tried, most=max(n - 1, 1))
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_others(), torch.enable_grad():
             parameters = self._check_parameters()
-            untouched = copy_if_possible(self.model)
+            untouched = copy_model_if_possible(self.model)
 
             def take_copied(outputs: bool) -> Take:
-                taken = make_output_loss(loss_fn) if outputs else loss_fn
-                model = copy_if_possible(untouched)
+                taken = make_model_output_loss(loss_fn) if outputs else loss_fn
+                model = copy_model_if_possible(untouched)
                 copies = dict(model.named_parameters())
                 return self._take_with_same_coins(taken, model, {name: copies[name] for name in parameters})
 
             take = self._take_with_same_coins(loss_fn, self.model, parameters)
-            return audit_records(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
+            return measure_record_locality(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
 
     def _read_for_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
-        return self.loader.read_alone(rows, AUDIT_READS - trial)
+        return self.loader.read_records_alone(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint of ``make_private``. ``fit`` calls this every epoch.
@@ -345,24 +358,24 @@ class PrivateRun:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of the account, to be saved together with the states of the model and the optimizer."""
-        return {
-            **run_state.make_state(self._identity, self._account, self._check_parameters()), **self._export_learned()
-        }  # fmt: skip
+        state = run_state.make_run_state(self._identity, self._account, self._check_parameters())
+        return {**state, **self._export_learned()}
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
-        """Continues from a saved account. ValueError, and no charge, for another plan, model or format of the state.
+        """Continues from a saved account.
 
-        Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
-        drawn anew. ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something
-        about a record, and the statement says that the run went on after it.
+        Raises ValueError, and charges nothing, for a state of another plan, model or format. Steps that were charged
+        stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are drawn anew.
+        ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something about a
+        record, and the statement says that the run went on after it.
         """
         self._check_owner()
         before = self.steps_
-        run_state.read_identity(state, "state")
+        run_state.read_run_name(state, "state")
         for name, part in self._learned.items():
             part.check_state(state.get(name))
         of_account = {name: value for name, value in state.items() if name not in self._learned}
-        self._identity = run_state.restore_state(
+        self._identity = run_state.restore_run_state(
             of_account, self._identity, self._account, self._check_parameters(), after_failure=after_failure
         )
         if self.steps_ > before:
@@ -404,7 +417,7 @@ class PrivateRun:
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Restores what ``_collect_tensors`` returned. ValueError if it belongs to another model or optimizer."""
+        """Restores the tensors of ``_collect_tensors``. Raises ValueError for those of another model or optimizer."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
@@ -413,7 +426,11 @@ class PrivateRun:
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
     def _check_parameters(self) -> dict[str, Any]:
-        """Returns the trained parameters. ValueError if they cannot be trained privately or changed during the run."""
+        """Returns the trained parameters.
+
+        Raises ValueError if the parameters cannot be trained privately. Raises ValueError too if they are not those of
+        earlier steps, and each of them has its own norm bound or scale.
+        """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
@@ -435,17 +452,17 @@ class PrivateRun:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts(self, parts: Parts) -> Parts:
-        """Yields the parts on the model's device. ValueError if a part has another structure than the first one."""
-        device = find_device(self.model)
+        """Yields the parts on the model's device. Raises ValueError if a part differs from the first in structure."""
+        device = find_model_device(self.model)
         for part, records in parts:
-            found = collated_batch.describe_structure(part)
+            found = collated_batch.describe_batch_structure(part)
             self._structure = found if self._structure is None else self._structure
             if found != self._structure:
                 raise ValueError(
                     "collate_fn must make the same of every batch: it made other keys, lengths of lists or types than "
                     "of the first one, and each record would see that"
                 )
-            yield collated_batch.move_batch(part, device), records
+            yield collated_batch.move_batch_to_device(part, device), records
 
     @contextmanager
     def _run_isolated_pass(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
@@ -454,24 +471,26 @@ class PrivateRun:
         The global generators are seeded for this pass. An error is raised if the model keeps anything of the records.
         """
         number = next(self._passes)
-        with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
+        with check_model_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
             yield seed_loss_function(loss_fn, self._coins.make_common_seed(number))
 
     def _seed_pass(self, number: int) -> AbstractContextManager[None]:
         """Makes a context in which the global generators have the seeds of the pass with this number."""
         seed = self._coins.make_model_seed(number, self._world.rank)
-        return seed_pass(find_device(self.model), seed, self._coins.make_common_seed(number))
+        return seed_model_pass(find_model_device(self.model), seed, self._coins.make_common_seed(number))
 
     def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
         """Computes the gradient norms of all records for DPIS, renews the bounds from them and returns the norms."""
         with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
-            assert isinstance(sums, (ExactUnits, OnePassUnits))
+            assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
             with self._run_isolated_pass(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.note_norms(sums.find_norms(self.model, loss, part, records, places))
-        return sums.candidates.renew_bounds(self._world)
+                    sums.candidates.note_gradient_norms(
+                        sums.find_gradient_norms(self.model, loss, part, records, places)
+                    )
+        return sums.candidates.renew_norm_bounds(self._world)
 
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
@@ -486,7 +505,7 @@ class PrivateRun:
         with self._seed_pass(next(self._passes)):
             held = list(islice(first, 1))
             for part, records in held or self._move_parts(self.loader.read_first_record()):
-                check_first_record(self.model, loss_fn, parameters, part, records)
+                check_model_on_first_record(self.model, loss_fn, parameters, part, records)
                 sums = self._sum_maker.make_step_sums(parameters)
                 with self._run_isolated_pass(loss_fn) as loss:
                     sums.check(self.model, loss, part, records)
@@ -495,51 +514,54 @@ class PrivateRun:
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
 
-    def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
+    def _look_at_gradients(
+        self, loss_fn: LossFunction, sums: GradientSums, part: Any, records: int, *, new: bool
+    ) -> None:
         """Raises an error if a gradient depends on earlier records or, with ``new``, if a gradient is wrong."""
-        singles = take_singles(part, records)
-        order = draw_look_order(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
+        singles = take_single_records(part, records)
+        order = draw_order_of_checks(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
         find = partial(self._find_gradient, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.is_one_by_one:  # one by one, gradients are those of autograd anyway
+            if not sums.is_one_by_one:  # otherwise autograd itself computed the gradients
                 plain = partial(self._find_plain_gradient, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_no_gradient(found)
 
-    def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
+    def _find_gradient(self, loss_fn: LossFunction, sums: GradientSums, one: Any) -> list[Any]:
         """Returns the gradient of a record, computed in the way of ``sums``, with the same seeds at each call."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
-        with check_unchanged(self.model, self._copies), self._seed_pass(0):
+        with check_model_unchanged(self.model, self._copies), self._seed_pass(0):
             return sums.find_gradients(self.model, loss, one, 1)
 
-    def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
+    def _find_plain_gradient(self, loss_fn: LossFunction, sums: GradientSums, one: Any, number: int = 0) -> Any:
         """Returns a record's gradient by plain back-propagation, with the seeds of a pass, and its rounding error."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
-        with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
-            found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
+        with check_model_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
+            found, rounding = find_gradient_by_autograd(self.model, loss, sums.parameters, one)
         pairs = zip(sums.parameters.values(), found, strict=True)
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
     def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
-        The coins follow from the number of the trial: in every call with that number, a place has the same coins.
+        The coins (seeds) follow from the number of the trial. In every call with that number, a place has the same
+        coins.
         """
-        sums, device = self._sum_maker.make_plain(parameters), find_device(model)
+        sums, device = self._sum_maker.make_plain_sums(parameters), find_model_device(model)
 
         def take_parts(parts: list[PlacedPart], trial: int) -> list[Any]:
             sums.clear_totals()
             loss = seed_loss_function(loss_fn, self._coins.make_common_seed(AUDIT_READS - trial))
             for part, records, places in parts:
-                with check_unchanged(model), self._seed_pass(AUDIT_READS - trial):
-                    sums.add(model, loss, collated_batch.move_batch(part, device), records, places)
+                with check_model_unchanged(model), self._seed_pass(AUDIT_READS - trial):
+                    sums.add(model, loss, collated_batch.move_batch_to_device(part, device), records, places)
             return sums.convert_to_floats()
 
         return take_parts
 
-    def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
-        """Returns sums that are set to zero: the tested ones, or new ones if the data set has no records yet."""
+    def _begin_sums(self, parameters: dict[str, Any]) -> GradientSums:
+        """Returns sums that are set to zero: the tested sums, or new sums if the data set has no records yet."""
         known = self._sums
         sums = (
             known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
@@ -548,11 +570,14 @@ class PrivateRun:
         sums.clear_totals()
         return sums
 
-    def _release_sums(self, sums: Sums) -> Iterable[Any]:
+    def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
         return sums.release_mean_gradient(self._make_noise_source())
 
     def _make_noise_source(self) -> RandomSource:
-        """Returns the noise stream of the step charged last. A released number of records uses the first stream."""
+        """Returns the source of the noise for the step charged last.
+
+        If the number of records was released, its noise took the first of these streams.
+        """
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
@@ -597,7 +622,7 @@ class PrivateRun:
         raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")
 
 
-def _mark_last(parts: Parts) -> Iterator[tuple[tuple[Any, int], bool]]:
+def _mark_last_part(parts: Parts) -> Iterator[tuple[tuple[Any, int], bool]]:
     """Yields each part and whether it is the last one. The next part is read before a part is yielded."""
     held = next(parts, None)
     while held is not None:

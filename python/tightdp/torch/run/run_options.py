@@ -19,19 +19,20 @@ class Batches:
     Parameters
     ----------
     physical_size : the largest number of records that go through the model at once. These records are a physical batch,
-        and a step adds up the gradients of as many physical batches as it needs. None for the whole batch at once.
+        and a step adds up the gradients of as many physical batches as it needs. None lets the whole batch go at once.
     padded : whether all physical batches have the same shape. Each record then draws a random row (its place) in a
         physical batch, independently of the other records. No bit of a record's gradient then depends on other records,
-        provided that PyTorch's kernels compute each row from its contents and its position alone. It must be False for
-        ``arithmetic="float"``. Empty places are computed too: the model processes twice as many rows if a batch has
-        ``8 * physical_size`` records, and 1.4 times as many if a batch has ``32 * physical_size`` records
-        (docs/theory/training.md, section 8). If ``physical_size`` is None, a physical batch has 8 to 64 places.
+        provided that PyTorch's kernels compute each row from its contents and its position alone. ``padded`` must be
+        False for ``arithmetic="float"``. Empty places are computed too. The model then processes twice as many rows as
+        records if a batch has ``8 * physical_size`` records, and 1.4 times as many if a batch has
+        ``32 * physical_size`` records (docs/theory/training.md, section 8). If ``physical_size`` is None, a physical
+        batch has 8 to 64 places.
     collate_fn : like the argument of ``torch.utils.data.DataLoader``, but called with a list of one record. It must
         return only dense tensors with one row, so that no part of a record can enter another record. Records of equal
         shape go through the model together. To let all records go together, pad them to a fixed length.
-    options : options of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``. Accepted are the options that
-        decide where and when records are read. Options that could change which records are read, or their order, are
-        refused (``SAFE_OPTIONS`` in ``poisson_loader.py``).
+    options : options of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``. Only options that decide where
+        and when records are read are accepted (``SAFE_OPTIONS`` in ``poisson_loader.py``). Options that could change
+        which records are read, or the order of the records, are refused.
 
     >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
     64
@@ -44,7 +45,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         if self.physical_size is not None:
-            _check.count("physical_size", self.physical_size)
+            _check.check_count_argument("physical_size", self.physical_size)
         if self.collate_fn is not None and not callable(self.collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
         if not isinstance(self.padded, bool):
@@ -70,15 +71,15 @@ class AfterFailure:
     folder: str | os.PathLike[str]
 
 
-def check_batches(batches: Any) -> Batches:
-    """Returns the checked settings of batches; for None the default settings."""
+def check_batch_settings(batches: Any) -> Batches:
+    """Returns the checked settings of batches. None stands for the default settings."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
         raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")
     return batches
 
 
-def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
+def split_checkpoint_argument(checkpoint: Any) -> tuple[Any, bool]:
     """Returns the folder of a checkpoint, and whether a run that an error ended may go on from the folder."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure

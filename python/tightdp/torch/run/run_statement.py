@@ -21,7 +21,7 @@ from ...statement.wording import (
     state_noisy_record_count,
     state_public_record_count,
 )
-from ..model_checks.model_checks import is_sharded
+from ..model_checks.model_checks import is_sharded_parameter
 from ..plan.plan import Plan
 
 _GRADIENTS = (
@@ -71,27 +71,27 @@ _RESUMED = (
 )
 
 
-def hash_model(model: Any) -> str | None:
+def hash_model_state(model: Any) -> str | None:
     """Returns the hash of a model's ``state_dict``, or None if it cannot be hashed.
 
     It cannot be hashed if the ``state_dict`` holds other values than tensors, or if parameters are sharded over
     processes.
     """
     state = model.state_dict()
-    if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
+    if any(is_sharded_parameter(each) or not isinstance(each, torch.Tensor) for each in state.values()):
         return None
     return hash_state_dict_for_statement(state)
 
 
-def make_statement(
+def make_run_statement(
     subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, run: str, processes: int = 1,
     *, padded: bool = False, failures: int = 0, resumed: bool = False, hashed: str | None = None,
     dataset: str | None = None,
 ) -> Statement:  # fmt: skip
     """Returns the statement of a run.
 
-    ``parameters`` is the number of trained numbers, ``hashed`` the hash of the model's ``state_dict``, and ``dataset``
-    the name of the data set, which is used for a run without a ledger.
+    ``parameters`` is the number of trained numbers, and ``hashed`` the hash of the model's ``state_dict``. ``dataset``
+    is the name of the data set for a run without a ledger. Otherwise the ledger names the data set.
     """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]

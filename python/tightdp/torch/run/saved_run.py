@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..plan import run_state
-from ..plan.account import Account
+from ..plan.account import RunAccount
 from ..randomness.process_group import World
 from .checkpoint import Checkpoint
 
 
 class SavedRun:
-    """The run in the checkpoint folder of ``make_private``; without a folder, an object that saves nothing.
+    """The run in the checkpoint folder of ``make_private``. Without a folder, the object saves nothing.
 
     ``files`` is the checkpoint on the first process, and None on the other processes. ``about`` has the settings that
     a new run must share with the run in the folder to continue that run.
@@ -22,23 +22,23 @@ class SavedRun:
         self.exists = folder is not None
         """Whether the run has a folder. The value is the same on all processes."""
         self._world, self._files, self._about = world, files, about
-        self._state: Any = world.run_on_first("the checkpoint", self._read) if self.exists else None
-        self._own_name: str = world.run_on_first("the name of the run", run_state.make_identity)
+        self._state: Any = world.run_on_first_rank("the checkpoint", self._read) if self.exists else None
+        self._own_name: str = world.run_on_first_rank("the name of the run", run_state.make_run_name)
 
     def _read(self) -> dict[str, Any] | None:
         return None if self._files is None else self._files.read(self._about)
 
     @property
     def record_count(self) -> int | None:
-        """Number of records in the plan of the run in the folder; None if the folder has no run."""
-        return None if self._state is None else run_state.read_record_count(self._state)
+        """Number of records in the plan of the run in the folder, or None if the folder has no run."""
+        return None if self._state is None else run_state.read_record_count_of_run(self._state)
 
     @property
     def run_name(self) -> str:
         """Name of the run that goes on or begins. In the ledger, it is the identifier of the run's release."""
-        return self._own_name if self._state is None else run_state.read_identity(self._state, "checkpoint")
+        return self._own_name if self._state is None else run_state.read_run_name(self._state, "checkpoint")
 
-    def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
+    def take_up_run(self, account: RunAccount, parameters: dict[str, Any], *, after_failure: bool) -> str:
         """Continues the run in the folder or begins a new run, and returns the name of that run.
 
         If the folder has a run, its charges are added to the account. All further charges are recorded in the folder.
@@ -46,24 +46,25 @@ class SavedRun:
         name = self._own_name
         if self._state is not None:
             with self._world.run_together("the checkpoint"):
-                name = run_state.restore_state(
+                name = run_state.restore_run_state(
                     self._state, name, account, parameters, "checkpoint", after_failure=after_failure
                 )
         if self.exists:
-            begun = run_state.make_state(name, account, parameters)
-            self._world.run_on_first("the checkpoint", lambda: self._record_run(account, name, begun))
+            begun = run_state.make_run_state(name, account, parameters)
+            self._world.run_on_first_rank("the checkpoint", lambda: self._record_run(account, name, begun))
         return name
 
-    def _record_run(self, account: Account, name: str, begun: dict[str, Any]) -> None:
+    def _record_run(self, account: RunAccount, name: str, begun: dict[str, Any]) -> None:
         assert self._files is not None
         if self._state is None:
             self._files.begin_run(begun, self._about)
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run of this name saved last, on the first process; None if it saved nothing.
+        """Returns the tensors that the run of this name saved last, or None if it saved nothing.
 
-        The file must have these entries and at most ``most`` bytes.
+        Only the first process reads them, and the other processes get None. The file must have these ``entries`` and at
+        most ``most`` bytes.
         """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 

@@ -1,1 +1,1 @@
-"""The sums of a step for each algorithm. ``step_sums.py`` chooses the kind of sum by the plan."""
+"""The sums of gradients in a step, for each algorithm. ``step_sums.py`` chooses the kind of sum by the plan."""

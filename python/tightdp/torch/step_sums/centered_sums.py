@@ -18,7 +18,7 @@ from ..gradient_sums.exact_sums import ExactSums
 from ..plan.plan import Plan
 
 
-def make_moments(plan: Plan, size: int) -> AdaCliPMoments:
+def make_adaclip_moments(plan: Plan, size: int) -> AdaCliPMoments:
     """Returns the running moments of a run that trains ``size`` numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability

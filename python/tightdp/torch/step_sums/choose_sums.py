@@ -1,4 +1,4 @@
-"""The exact sums that use one backward pass where the form of records allows it, and ``torch.func`` elsewhere."""
+"""Exact sums whose gradients come from one backward pass if the form of the records allows it, else ``torch.func``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import torch
 
 from ...release.clipping import has_several_clipping_norms
 from ..batches import collated_batch
-from ..batches.batch_places import Places, fill_places
-from ..gradient_sums.per_example_gradients import PerExampleGradients, check_vectorizes
-from ..onepass.factors import Factors, GradientRows
-from ..onepass.layers import check_layers
+from ..batches.batch_places import BatchPlaces, fill_batch_places
+from ..gradient_sums.per_example_gradients import PerExampleGradients, check_model_vectorizes
+from ..onepass.factors import GradientFactors, GradientRows
+from ..onepass.layers import check_one_pass_layers
 from ..onepass.products import ProductSums
 from ..plan.plan import Plan, SumArithmetic
-from ..randomness.global_generators import find_device, seed_pass
+from ..randomness.global_generators import find_model_device, seed_model_pass
 
 
 class AutoSums(ProductSums):
-    """The integer sums of clipped gradients, on the grid of products.
+    """The integer sums of clipped gradients, in steps of the grid that ``ProductSums`` uses.
 
-    Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record decides
-    which, that is the structure, the types and the shapes of its tensors. One backward pass is tried on a record of
-    zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
+    Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record (the
+    structure, the types and the shapes of its tensors) decides between these ways. One backward pass is tried on a
+    record of zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
     (docs/theory/exact-products.md, section 7).
     """
 
@@ -34,7 +34,7 @@ class AutoSums(ProductSums):
         if self._is_one_pass_form(model, loss_fn, batch, records):
             super().check(model, loss_fn, batch, records)
         else:
-            check_vectorizes(model, loss_fn, self._parameters, batch, records)
+            check_model_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
         if self._is_one_pass_form(model, loss_fn, batch, records):
@@ -42,16 +42,17 @@ class AutoSums(ProductSums):
         return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
 
     def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
-    ) -> None:
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
         """Adds the clipped gradients of a physical batch, computed in the way that suits the form of its records."""
         if self._is_one_pass_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places, last=last)
-        batch, records, weights = fill_places(places, batch, records)
+        batch, records, weights = fill_batch_places(places, batch, records)
         start = 0
         for rows in PerExampleGradients(model, loss_fn, self._parameters).yield_rows(batch, records):
             end = start + len(rows[0])
-            factors: dict[int, Factors] = {i: GradientRows(g.detach()) for i, g in enumerate(rows)}
+            factors: dict[int, GradientFactors] = {i: GradientRows(g.detach()) for i, g in enumerate(rows)}
             chosen = None if weights is None else weights[start:end]
             self._add_products(factors, end - start, chosen, last=last and end == records)
             start = end
@@ -59,12 +60,12 @@ class AutoSums(ProductSums):
 
     def _is_one_pass_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
         """Tells whether one pass can clip the gradients of records of this form."""
-        tensors, rebuild = collated_batch.split_records(batch, records)
-        form = repr(collated_batch.describe_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
+        tensors, rebuild = collated_batch.split_collated_batch(batch, records)
+        form = repr(collated_batch.describe_batch_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
         if form not in self._served:
             zeros = rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])
             try:
-                with seed_pass(find_device(model), 0, 0):
+                with seed_model_pass(find_model_device(model), 0, 0):
                     super().check(model, loss_fn, zeros, 1)
                 self._served[form] = True
             except Exception:  # the user's code fails on zeros, or one pass cannot clip this form
@@ -72,12 +73,12 @@ class AutoSums(ProductSums):
         return self._served[form]
 
 
-def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
-    """Returns the arithmetic. For "auto" the algorithm, the bounds and the types of the layers decide."""
+def resolve_sum_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
+    """Returns the arithmetic. For "auto" the algorithm, the norm bounds and the types of the layers decide."""
     if arithmetic != "auto":
         return arithmetic
     try:
-        check_layers(model)
+        check_one_pass_layers(model)
     except ValueError:
         return "exact"
     return "exact" if name in ("adaclip", "dpis") or has_several_clipping_norms(max_norm) else "auto"

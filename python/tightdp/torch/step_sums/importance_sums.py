@@ -13,31 +13,33 @@ import numpy.typing as npt
 import torch
 
 from ...release.gradients import clipped_sum
-from ..batches.batch_places import Places
+from ..batches.batch_places import BatchPlaces
 from ..batches.importance_loader import ImportanceCandidates
 from ..gradient_sums.exact_sums import ExactSums
 from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
 LEAST_NORM = 1e-100
-"""Number that the kernel adds to norms before it divides by them. It is the smallest that the kernel accepts."""
+"""Number that the kernel adds to norms before it divides by them. It is the smallest number that the kernel accepts."""
 Norms = npt.NDArray[np.float64]
 """Norms of the gradients of some records."""
 
 
-class ExactUnits(ExactSums):
+class ExactUnitSums(ExactSums):
     """The integer sums of C g / |g| over the candidates that the step takes."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
         super().__init__(plan, parameters)
         self.candidates = candidates
 
-    def find_norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+    def find_gradient_norms(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
+    ) -> Norms:
         found = self._find_gradients_in_places(model, loss_fn, batch, records, places)
-        return np.concatenate([_gradient_norms(rows)[_select_records(weights)] for rows, weights in found])
+        return np.concatenate([_gradient_norms(rows)[_select_placed_records(weights)] for rows, weights in found])
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
-        norms, chosen = _gradient_norms(rows), _select_records(weights)
+        norms, chosen = _gradient_norms(rows), _select_placed_records(weights)
         taken = np.zeros(len(norms))
         taken[chosen] = self.candidates.select_candidates(norms[chosen])
         clipped_sum(
@@ -46,7 +48,7 @@ class ExactUnits(ExactSums):
         )  # fmt: skip
 
 
-class OnePassUnits(OnePassSums):
+class OnePassUnitSums(OnePassSums):
     """The float sums of C g / |g| over the candidates that the step takes, without forming single gradients."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
@@ -54,20 +56,22 @@ class OnePassUnits(OnePassSums):
         self.candidates = candidates
 
     @torch.no_grad()
-    def find_norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+    def find_gradient_norms(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
+    ) -> Norms:
         with torch.enable_grad():
             factors = self._find_factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
-        squares = sum((each.squared_norms() for each in factors.values()), zero)
-        return _to_numpy(torch.as_tensor(squares).sqrt())
+        squares = sum((each.squared_gradient_norms() for each in factors.values()), zero)
+        return _convert_norms_to_numpy(torch.as_tensor(squares).sqrt())
 
     def _weigh_gradients(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(self.candidates.select_candidates(_to_numpy(norms))).to(norms.device)
+        taken = torch.from_numpy(self.candidates.select_candidates(_convert_norms_to_numpy(norms))).to(norms.device)
         return torch.where(taken, bound * (1 - CLIPPING_SLACK) / norms, torch.zeros_like(norms))
 
 
-def _select_records(weights: Any) -> Any:
-    """Returns an index of the rows that are records, and not copies in empty places."""
+def _select_placed_records(weights: Any) -> Any:
+    """Returns an index that selects the rows of records, and leaves out the copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 
@@ -76,9 +80,9 @@ def _gradient_norms(rows: list[Any]) -> Norms:
     squares = sum(
         torch.linalg.vector_norm(row.to("cpu").flatten(1), dim=1, dtype=torch.float64).square() for row in rows
     )
-    return _to_numpy(torch.as_tensor(squares).sqrt())
+    return _convert_norms_to_numpy(torch.as_tensor(squares).sqrt())
 
 
-def _to_numpy(norms: Any) -> Norms:
+def _convert_norms_to_numpy(norms: Any) -> Norms:
     found: Norms = norms.to("cpu", torch.float64).numpy()
     return found

@@ -6,35 +6,35 @@ from typing import Any
 
 from ...algorithms.adaclip import AdaCliPMoments
 from ..batches.importance_loader import ImportanceCandidates
-from ..gradient_sums.base_sums import Sums
+from ..gradient_sums.base_sums import GradientSums
 from ..gradient_sums.exact_sums import ExactSums
 from ..onepass.clipping import OnePassSums
 from ..onepass.products import ProductSums
 from ..plan.plan import Plan
 from .centered_sums import CenteredSums
 from .choose_sums import AutoSums
-from .importance_sums import ExactUnits, OnePassUnits
+from .importance_sums import ExactUnitSums, OnePassUnitSums
 
 _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
 """Classes of sums of clipped gradients, by arithmetic. For all other arithmetics the class is ``ExactSums``."""
 
 
-class SumMaker:
-    """A maker of the sums of a run. ``moments`` are those of AdaCliP and ``candidates`` those of DPIS, or else None."""
+class StepSumMaker:
+    """A maker of the sums of a run. ``moments`` is None except for AdaCliP, and ``candidates`` except for DPIS."""
 
     def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: ImportanceCandidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
 
-    def make_plain(self, parameters: dict[str, Any]) -> Sums:
+    def make_plain_sums(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns sums of clipped gradients, whatever the algorithm is."""
-        made: Sums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
+        made: GradientSums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
         return made
 
-    def make_step_sums(self, parameters: dict[str, Any]) -> Sums:
+    def make_step_sums(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns the sums that a step of the algorithm adds to."""
         if self._moments is not None:
             return CenteredSums(self._plan, parameters, self._moments)
         if self._candidates is not None:
             exact = self._plan.arithmetic in ("exact", "one-by-one")
-            return (ExactUnits if exact else OnePassUnits)(self._plan, parameters, self._candidates)
-        return self.make_plain(parameters)
+            return (ExactUnitSums if exact else OnePassUnitSums)(self._plan, parameters, self._candidates)
+        return self.make_plain_sums(parameters)

@@ -16,7 +16,7 @@ from ...._core import GridLaw, allocation
 from ....losses import PrivacyLoss
 from ...numerics.outward import Range
 from ..closed_form import outcomes
-from ..closed_form.atoms import Atom, FiniteLossDistribution
+from ..closed_form.atoms import Atom, AtomDistribution
 from ..closed_form.binomial import CONTEXT
 from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import Direction
@@ -31,7 +31,7 @@ COARSEST, FINEST = 5, 12
 MOST_CELLS = 1 << 16
 """Largest number of cells of the grid of one distribution."""
 _TABLE_ERROR = 2e-9
-"""Bound on the distance from 1 of the sum of the probabilities of a user's table. It is generous."""
+"""Generous bound on the distance from 1 of the sum of the probabilities of a user's table."""
 MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
@@ -44,9 +44,9 @@ would hardly narrow the bounds."""
 class RoundedAllocationAtoms:
     """Atoms of a privacy loss at ascending ``losses``, which bound the loss of an allocation.
 
-    They bound it from above if ``upper``, and otherwise from below. ``infinity`` is P's mass where Q has none, and
-    ``minus_infinity`` is Q's mass where P has none. Losses have an absolute error of at most ``slack``, and masses a
-    relative error of at most ``relative``. Each method rounds its result outward by these errors.
+    The atoms bound this loss from above if ``upper``, and otherwise from below. ``infinity`` is P's mass where Q has
+    none, and ``minus_infinity`` is Q's mass where P has none. Losses have an absolute error of at most ``slack``, and
+    masses a relative error of at most ``relative``. Each method rounds its result outward by these errors.
     """
 
     losses: NDArray[np.float64]
@@ -113,15 +113,15 @@ class RoundedAllocationAtoms:
             object.__setattr__(self, "_q", found)
         return found
 
-    def as_finite_distribution(self, infinity: Range) -> FiniteLossDistribution:
-        """Returns these atoms with their errors; ``infinity`` is P's mass where Q has none."""
+    def as_atom_distribution(self, infinity: Range) -> AtomDistribution:
+        """Returns these atoms with their errors. ``infinity`` is P's mass where Q has none."""
         error = self.relative + 8 * U
         found = [
             Atom(Decimal(float(y)), Decimal(float(p)).ln(CONTEXT), self.slack + 2 * U * abs(float(y)), error)
             for y, p in zip(self.losses, self.masses, strict=True)
         ]
         hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
-        return FiniteLossDistribution(found, infinity, hidden)
+        return AtomDistribution(found, infinity, hidden)
 
     def as_grid_distribution(self, direction: Direction) -> GridLaw:
         """Returns these atoms as a distribution of the grid engine, with equal losses merged."""
@@ -152,7 +152,8 @@ class Allocation:
 
 
 def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
-    """Returns the reason why the ratios of this inner mechanism have no distribution here, or None if they have one."""
+    """Returns the reason why the likelihood ratios of this inner mechanism have no distribution here; None if they have
+    one."""
     if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
         return "a user-defined pair for replacing a record says nothing about leaving one out"
     return loss_distributions.explain_missing_grid_distribution(mechanism, "remove")
@@ -207,7 +208,7 @@ def build_finest_allocation(
 def build_coarse_allocation_curve(
     inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float
 ) -> PrivacyCurve | None:
-    """Returns the curve of several steps selected; None if it has too many outcomes.
+    """Returns the curve of an allocation that selects several steps; None if the allocation has too many outcomes.
 
     The ratios of one step are on so coarse a grid that all outcomes can be summed (allocation.md section 9).
     """
@@ -221,8 +222,8 @@ def build_coarse_allocation_curve(
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
         less, more = (
-            low.as_finite_distribution(Range(0.0)),
-            high.as_finite_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
+            low.as_atom_distribution(Range(0.0)),
+            high.as_atom_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
         )
         curve = outcomes.build_allocation_outcome_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
         if curve is not None:

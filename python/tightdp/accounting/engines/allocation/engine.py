@@ -2,8 +2,8 @@
 
 One allocation with one step selected is answered from its own loss distribution, which is rounded to a grid upward and
 downward. Several allocations, or one allocation and other mechanisms, are composed by the transforms of the grid
-engine. If k > 1 steps are selected, the upper bound is that of k independent allocations, each with one step selected
-out of about one k-th of the steps. The lower bound is then that of a statistical test.
+engine. If k > 1 steps are selected, the upper bound is the bound of k independent allocations, each with one step
+selected out of about one k-th of the steps. The lower bound then comes from a statistical test.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .allocation_atoms import COARSEST, FINEST, Allocation, RoundedAllocationAto
 _Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
-"""Level of the grid (see ``COARSEST``) of composed distributions if the requested relative width is
-``COMPOSED_WIDTH``."""
+"""Level of the grid of composed distributions if the requested relative width is ``COMPOSED_WIDTH``. The grid of a
+level has the spacing 2^-level in the privacy loss."""
 COMPOSED_WIDTH = 1e-4
 """Smallest relative width that the bounds of composed distributions aim at."""
 
@@ -60,7 +60,7 @@ class RandomAllocations:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
         floor = allocation_atoms.choose_allocation_floor(delta)
         # Bounds by formulas, which may be better than the bounds of the grid.
         known = [
@@ -96,7 +96,7 @@ class RandomAllocations:
         return _combine_allocation_bounds(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
         known = [
             closed_form.ENGINE.delta(one, direction, epsilon)
             for one in _list_formulas_above_allocation(parts, direction)
@@ -124,7 +124,7 @@ class RandomAllocations:
                 ends = few.delta(epsilon)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
             return _combine_allocation_bounds(parts, found, lower, upper)
-        # The probability that may be lost depends on the answer, which is found on a coarse grid first.
+        # The probability that may be cut off depends on the answer. So a coarse grid first gives a rough answer.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_atoms.LEAST_FLOOR):
             rough = allocation_atoms.build_allocation(single.mechanism, single.steps, COARSEST, guess)
@@ -151,7 +151,8 @@ def _combine_allocation_bounds(
     """Returns the intersection of the bounds of a grid and of formulas.
 
     If no member of a class attains the dominating pair of the class, formulas may have an upper end below the lower end
-    of this pair. Such a lower end says nothing about the members (pairs/members.py). So it is reduced to the upper end.
+    of this pair. Such a lower end says nothing about the members (pairs/members.py). So the lower end is reduced to the
+    upper end.
     """
     if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -212,7 +213,8 @@ def _solve_allocation_epsilons(
 def _bracket_allocation_epsilon(
     atoms: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
+    """Returns two neighbouring epsilons >= 0. The curve exceeds ``delta`` at the first epsilon, and not at the second
+    one."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:
@@ -302,7 +304,7 @@ def divide_allocation_into_blocks(steps: int, selected: int) -> list[tuple[int, 
 
 
 def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns the composition in which the record takes part in known steps, if it has a formula.
+    """Returns the composition in which the record takes part in known steps, if this composition has a formula.
 
     The number of these steps is the number that each allocation selects. This composition dominates the given one.
     """
@@ -334,9 +336,9 @@ def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[
 def _list_largest_allocation_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
     """Returns compositions with a formula, each with the logarithm of a number of choices of steps.
 
-    The likelihood ratio of an allocation is the mean over all choices of products of the steps' ratios. Each result
-    keeps only the largest product, for one allocation or for all parts. So its delta at epsilon + ln(choices) is a
-    lower bound of the delta at epsilon.
+    The likelihood ratio of an allocation is a mean over all choices of steps. The term of a choice is the product of
+    the ratios of its steps. Each result keeps only the largest product, for one allocation or for all parts. So the
+    delta of the result at epsilon plus the logarithm is a lower bound of the composition's delta at epsilon.
     """
     if direction != "remove":
         return []
@@ -379,7 +381,7 @@ _FEW_SELECTED = 16
 
 
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
-    """Returns sums of scores over the steps of each Gaussian allocation that selects several.
+    """Returns sums of scores over the steps, for each Gaussian allocation that selects several steps.
 
     These sums only raise lower ends, so they are left out once the question's budget of work is spent.
     """

@@ -1,9 +1,9 @@
-"""Lower bounds if several steps are selected: the distribution of a sum of scores (docs/theory/allocation.md, section
-7).
+"""Lower bounds for allocations of several steps, from the distribution of a sum of scores (docs/theory/allocation.md,
+section 7).
 
-Each output of a Gaussian step gets an integer score, and the adversary sees only the sum of the scores modulo n. With
-the record, ``selected`` of the outputs are shifted. The distributions of the sum with the record and without it are
-convolutions, which are computed by Fourier transforms.
+Each output of a Gaussian step gets an integer score, and the adversary sees only the sum of the scores modulo
+``POINTS``. If the record is in the data, it shifts ``selected`` of the outputs. The distributions of the sum with the
+record and without it are convolutions, which are computed by Fourier transforms.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from ..engine_interface import Direction
 
 U = 2.0**-53
 POINTS = 1 << 16
+"""Number of residues of sums of scores, which is the length of the Fourier transforms."""
 UNITS = 2 * 10**8
-"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of them are for the moments of the
-scores."""
+"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of these units are for the moments of
+the scores."""
 MOST_STEPS = 10**7
-"""Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
+"""Largest number of steps. The rounding error grows with the number of steps, and with more steps it exceeds the
+result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover the roundings of
-1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_allocation_scores`` cover the roundings
+of 1/sigma."""
 MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
@@ -41,7 +43,7 @@ _Array = NDArray[np.float64]
 
 
 class AllocationScoreSums(NamedTuple):
-    """Distributions of the sum of scores under both data sets, for each residue.
+    """Distributions of the sum of scores under both data sets, for each residue modulo ``POINTS``.
 
     ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. The
     2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside``
@@ -89,12 +91,12 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     is the likelihood ratio of the output.
     """
     scale, edges, start = _choose_allocation_scores(sigma, steps, selected)
-    plain_low, plain_high = _bound_masses_of_scores(edges)
-    shifted_low, shifted_high = _bound_masses_of_scores(edges - 1 / sigma)
+    plain_low, plain_high = _bound_masses_of_allocation_scores(edges)
+    shifted_low, shifted_high = _bound_masses_of_allocation_scores(edges - 1 / sigma)
     scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
     counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
     (p1, q1), (p2, q2) = counts[direction]
-    first, first_error = _compute_convolution_of_scores([(shifted_low, p1), (plain_low, q1)], start)
+    first, first_error = _compose_allocation_scores([(shifted_low, p1), (plain_low, q1)], start)
     lean = 1.0 if direction == "remove" else -1.0
     log_total, factors = 0.0, []
     for masses, count in ((shifted_high, p2), (plain_high, q2)):
@@ -102,7 +104,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
         total = float(heavy.sum()) * (1 + len(heavy) * U)
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
-    tilted, second_error = _compute_convolution_of_scores(factors, start)
+    tilted, second_error = _compose_allocation_scores(factors, start)
     # The window of residues holds the sum under either data set, except for the tail that the moment bound covers.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
@@ -116,7 +118,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     # The true weight of a sum beyond ``end`` is larger than the weight of its residue, so a moment bounds the mass of
     # such sums. Beyond the other end the true weight is smaller, and the weight of the residue is a bound.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _build_log_moment_of_scores([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_moment_of_allocation_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
     return AllocationScoreSums(
@@ -131,22 +133,23 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     """
     q = selected / steps
 
-    def log_ratio_of_poisson_step(z: _Array) -> _Array:
+    def log_ratio_of_allocation_step(z: _Array) -> _Array:
         return np.logaddexp(math.log1p(-q), math.log(q) + z / sigma - 0.5 / sigma**2)
 
     z = np.linspace(-10.0, 10.0, 2001)
     weights = np.exp(-0.5 * z * z)
     weights /= weights.sum()
-    plain, shifted = log_ratio_of_poisson_step(z), log_ratio_of_poisson_step(z + 1 / sigma)
+    plain, shifted = log_ratio_of_allocation_step(z), log_ratio_of_allocation_step(z + 1 / sigma)
     mean, moved = float(np.dot(weights, plain)), float(np.dot(weights, shifted))
     variance = steps * float(np.dot(weights, (plain - mean) ** 2)) + selected * float(
         np.dot(weights, (shifted - moved) ** 2)
     )
     span = 20 * math.sqrt(variance) + 1.5 * selected * (moved - mean) + 8 * (float(shifted[-1]) - mean) / 4
     scale = span / POINTS
-    lowest, highest = (float(log_ratio_of_poisson_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
+    lowest, highest = (float(log_ratio_of_allocation_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
-    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last has the rest
+    # The score ``stop`` is the last one, and stands for all larger scores too.
+    stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)
     middles = scale * (np.arange(start, stop) + 0.5)
     ratios = np.expm1(middles) / q + 1
     with np.errstate(divide="ignore"):
@@ -155,7 +158,7 @@ def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[
     return scale, np.maximum.accumulate(edges), start
 
 
-def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
+def _bound_masses_of_allocation_scores(edges: _Array) -> tuple[_Array, _Array]:
     """Returns lower and upper bounds of the masses of N(0, 1) between ``edges`` and outside them."""
     left, right = ndtr(edges), ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
@@ -170,11 +173,11 @@ def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
-def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """Returns the convolution of all factors modulo ``POINTS``, and a bound on the 2-norm of its error.
 
-    Each factor is an array of masses and the number of times that it is convolved, once for each step (grid.md section
-    5.1).
+    Each factor is an array of masses with a number of steps, and is convolved once for each of these steps (grid.md
+    section 5.1).
     """
     kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
@@ -200,10 +203,11 @@ def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _build_log_moment_of_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    """Returns the function that bounds the logarithm of E[e^{s sum}] from above; infinite if it may overflow."""
+def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+    """Returns the function that bounds the logarithm of E[e^{s sum}] from above. It is infinite if the moment may
+    overflow."""
 
-    def log_moment_of_scores(s: float) -> float:
+    def log_moment_of_allocation_scores(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -212,4 +216,4 @@ def _build_log_moment_of_scores(factors: list[tuple[_Array, int]], scores: _Arra
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return log_moment_of_scores
+    return log_moment_of_allocation_scores

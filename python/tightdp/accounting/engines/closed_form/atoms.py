@@ -1,7 +1,7 @@
 """Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
 
-Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many of them have the accuracy of a
-double.
+Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such numbers have the accuracy of
+a double.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
-from ...pairs.members import BinaryRange
+from ...pairs.members import BinaryRangeMember
 from ...pairs.replacement import ReplacedClass, bracket_replaced_losses
 from ..engine_interface import Direction
 from .binomial import CONTEXT
@@ -26,12 +26,13 @@ is faster."""
 _FAR = 40
 """Number of standard deviations of a discrete Gaussian that are kept. The mass farther out is below e^-800."""
 _LARGEST_LOSS = 1e30
-"""Largest loss that is served. Its sum with the logarithm of a mass has thirty correct digits after the point."""
+"""Largest loss that is served. The sum of such a loss and the logarithm of a mass has thirty correct digits after the
+point."""
 _LEAST_DIGIT = 1e-57
 """Bound on the error of the logarithm of a number near 1."""
 LOST = 1e-307
-"""Amount that is added to an upper bound of delta for the outputs that are not kept. It suffices for every number of
-steps that is served."""
+"""Amount that is added to an upper bound of delta for the outputs that are not kept. This amount suffices for every
+number of steps that is served."""
 
 
 class Atom(NamedTuple):
@@ -43,7 +44,7 @@ class Atom(NamedTuple):
     log_error: float = 0.0
 
 
-class FiniteLossDistribution(NamedTuple):
+class AtomDistribution(NamedTuple):
     """The atoms of a pair (P, Q).
 
     ``infinity`` is the mass of P where Q has none, and ``hidden`` is the mass of Q where P has none.
@@ -53,12 +54,12 @@ class FiniteLossDistribution(NamedTuple):
     infinity: Range = Range(0.0)
     hidden: Range = Range(0.0)
 
-    def reverse_pair(self) -> FiniteLossDistribution:
+    def reverse_pair(self) -> AtomDistribution:
         """Returns the atoms of (Q, P)."""
         turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
-        return FiniteLossDistribution(turned, self.hidden, self.infinity)
+        return AtomDistribution(turned, self.hidden, self.infinity)
 
-    def take_poisson_sample(self, q: float, add: bool) -> FiniteLossDistribution:
+    def take_poisson_sample(self, q: float, add: bool) -> AtomDistribution:
         """Returns the atoms of ((1-q) Q + q P, Q) or, with ``add``, of (P, (1-q) P + q Q) (grid.md section 6.1)."""
         if q == 1:
             return self
@@ -66,11 +67,11 @@ class FiniteLossDistribution(NamedTuple):
             share, rest = Decimal(q), 1 - Decimal(q)
             if add:
                 found = [
-                    Atom(-_log_ratio_after_sampling(-y, share), p, e + _LEAST_DIGIT, f) for y, p, e, f in self.atoms
+                    Atom(-_log_ratio_of_sampled_atom(-y, share), p, e + _LEAST_DIGIT, f) for y, p, e, f in self.atoms
                 ]
                 infinity, hidden, single, sign = Range(0.0), self.hidden * q, self.infinity, -1
             else:
-                mixed = [_log_ratio_after_sampling(atom.loss, share) for atom in self.atoms]
+                mixed = [_log_ratio_of_sampled_atom(atom.loss, share) for atom in self.atoms]
                 found = [
                     Atom(z, p - y + z, e + _LEAST_DIGIT, 2 * e + f)
                     for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
@@ -83,10 +84,10 @@ class FiniteLossDistribution(NamedTuple):
                 )
             else:  # the small mass that is not kept counts as an infinite loss
                 infinity += single
-            return FiniteLossDistribution(found, infinity, hidden)
+            return AtomDistribution(found, infinity, hidden)
 
 
-def _log_ratio_after_sampling(loss: Decimal, share: Decimal) -> Decimal:
+def _log_ratio_of_sampled_atom(loss: Decimal, share: Decimal) -> Decimal:
     """Returns ln(1 - q + q e^loss), however large the loss is."""
     if loss > 0:
         return loss + (share + (1 - share) * (-loss).exp()).ln()
@@ -103,12 +104,12 @@ def count_loss_atoms(mechanism: m.Mechanism) -> int | None:
             return None
         case m.PoissonSampled(inner, _):
             found = count_loss_atoms(inner)
-            return None if found is None else found + may_have_infinite_loss(inner)
+            return None if found is None else found + may_have_atom_at_infinity(inner)
         case m.ApproximateDP() if mechanism.nominal_delta == 1:
             return 0
         case m.PureDP() | m.ApproximateDP() if mechanism.nominal_epsilon <= _LARGEST_LOSS:
             return 2
-        case BinaryRange(eta) if eta <= _LARGEST_LOSS:
+        case BinaryRangeMember(eta) if eta <= _LARGEST_LOSS:
             return 2
         case m.RandomizedResponse(p, buckets):
             return min(buckets, 3) if p > 0 else 0
@@ -128,16 +129,16 @@ def count_loss_atoms(mechanism: m.Mechanism) -> int | None:
     return None
 
 
-def may_have_infinite_loss(mechanism: m.Mechanism) -> bool:
+def may_have_atom_at_infinity(mechanism: m.Mechanism) -> bool:
     """Tells whether P may have mass where Q has none. In a Poisson sample this mass may become one more atom."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
 @lru_cache(maxsize=256)
-def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
+def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> AtomDistribution:
     """Returns the atoms of a mechanism that ``count_loss_atoms`` serves.
 
-    If two pairs bound the mechanism, ``high`` chooses the one that dominates it, and otherwise the other one is used.
+    If two pairs bound the mechanism, the pair that dominates it is used if ``high``, and otherwise the dominated pair.
     """
     with localcontext(CONTEXT):
         match mechanism:
@@ -149,7 +150,7 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
                 return _build_atoms_of_discrete_laplace(Decimal(scale), sensitivity)
             case m.DiscreteGaussian(sigma, sensitivity):
                 return _build_atoms_of_discrete_gaussian(Decimal(sigma), sensitivity)
-            case BinaryRange():
+            case BinaryRangeMember():
                 found = _build_atoms_from_ranges(mechanism.list_atoms())
                 return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
@@ -163,35 +164,35 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
     raise AssertionError(mechanism)
 
 
-def _build_atoms_of_pure_dp(epsilon: float, delta: float) -> FiniteLossDistribution:
+def _build_atoms_of_pure_dp(epsilon: float, delta: float) -> AtomDistribution:
     """Returns the atoms of (epsilon, delta)-DP: the losses epsilon and -epsilon, and an infinite loss of mass delta."""
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
     if kept == 0:
-        return FiniteLossDistribution([], failure, failure)
+        return AtomDistribution([], failure, failure)
     if e == 0:
-        return FiniteLossDistribution([Atom(e, kept.ln())], failure, failure)
+        return AtomDistribution([Atom(e, kept.ln())], failure, failure)
     right = kept.ln() - (1 + (-e).exp()).ln()
-    return FiniteLossDistribution([Atom(-e, right - e), Atom(e, right)], failure, failure)
+    return AtomDistribution([Atom(-e, right - e), Atom(e, right)], failure, failure)
 
 
-def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
-    """Returns the atoms of randomised response: one for P's true answer, one for Q's, and one for all other answers.
+def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> AtomDistribution:
+    """Returns the atoms of randomised response: P's true answer, Q's true answer, and all other answers together.
 
     All other answers have the loss 0.
     """
     if p == 0:
-        return FiniteLossDistribution([], Range(1.0), Range(1.0))
+        return AtomDistribution([], Range(1.0), Range(1.0))
     wrong = p / buckets
     right = 1 - p + wrong
     loss = right.ln() - wrong.ln()
     found = [Atom(-loss, wrong.ln()), Atom(loss, right.ln())]
     if buckets > 2:
         found.append(Atom(Decimal(0), ((buckets - 2) * wrong).ln()))
-    return FiniteLossDistribution(found)
+    return AtomDistribution(found)
 
 
-def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
+def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> AtomDistribution:
     """Returns the atoms of discrete Laplace noise of scale b under sensitivity s.
 
     The loss of the output n is (2n - s)/b for 0 < n < s, s/b for n >= s, and -s/b for n <= 0.
@@ -200,23 +201,23 @@ def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistri
     end = -(1 + t).ln()
     middle = (1 - t).ln() + end
     found = [Atom(s / scale, end), Atom(-s / scale, end - s / scale)]
-    return FiniteLossDistribution(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
+    return AtomDistribution(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
 
 
-def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
+def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> AtomDistribution:
     """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from 0 or -s."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
     total = (1 + 2 * sum((one.exp() for one in exponents[1 : reach + 1]), Decimal(0))).ln()
     found = [Atom(-half * (s * (2 * n + s)), exponents[abs(n)] - total) for n in range(-reach - s, reach + 1)]
-    return FiniteLossDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
+    return AtomDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
 
 
-def _build_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
+def _build_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> AtomDistribution:
     """Returns atoms at the middles of ranges, with bounds of the radii of the ranges as errors."""
     beyond = as_range(infinity)
-    return FiniteLossDistribution(
+    return AtomDistribution(
         [
             Atom(
                 _take_middle_of_atom(y), _take_middle_of_atom(p), _measure_radius_of_atom(y), _measure_radius_of_atom(p)
@@ -238,19 +239,19 @@ def _measure_radius_of_atom(x: Range) -> float:
     return 0.0 if x.lo == x.hi else widen_up(x.hi - x.lo)
 
 
-def _build_atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
+def _build_atoms_of_pair(pair: CompletePair) -> AtomDistribution:
     """Returns the atoms of a pair that is given by arrays."""
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
     ]
-    return FiniteLossDistribution(
+    return AtomDistribution(
         found,
-        _build_range_of_mass(pair.infinity, pair.relative_ends),
-        _build_range_of_mass(pair.hidden, pair.relative_ends),
+        _build_range_of_atom_mass(pair.infinity, pair.relative_ends),
+        _build_range_of_atom_mass(pair.hidden, pair.relative_ends),
     )
 
 
-def _build_range_of_mass(mass: float, relative: float) -> Range:
+def _build_range_of_atom_mass(mass: float, relative: float) -> Range:
     """Returns the range of a mass with a relative error."""
     return Range(max(widen_down(mass, relative), 0.0), widen_up(mass, relative)) if mass > 0 else Range(0.0)

@@ -1,7 +1,7 @@
-"""k-fold binary randomised response (docs/theory/closed-forms.md section 4).
+"""The curve of k releases of e-DP binary randomised response (docs/theory/closed-forms.md section 4).
 
 By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and
-p = 1/(1 + e^{-e}). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
+p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
 from there. Otherwise 1 - delta is computed as two sums, whose terms fall away from the first i. In either case the sums
 need about ten standard deviations of the binomial, never k terms.
 """
@@ -29,7 +29,8 @@ _CHUNK = 1 << 15
 NEGLIGIBLE = 2.0**-70
 """Relative size of the terms that are left out of a sum, far below the roundings of the other terms."""
 _CERTAIN = 700.0
-"""Value of e from which on the atom of the largest loss has all the mass, except for at most 2^53 e^-700 < 1e-280."""
+"""Value of the parameter e from which on the atom of the largest loss has all the mass, except for at most 2^53
+exp(-700) < 1e-280."""
 
 
 class RepeatedResponseCurve(PrivacyCurve):
@@ -47,7 +48,7 @@ class RepeatedResponseCurve(PrivacyCurve):
         return Range(self.low.epsilon(delta).lo, self.high.epsilon(delta).hi)
 
 
-def measure_binomial_deviation(e: float, count: int) -> float:
+def measure_deviation_of_response(e: float, count: int) -> float:
     """Returns the standard deviation of the number of positive losses."""
     return math.sqrt(count * math.exp(-e)) / (1 + math.exp(-e))
 
@@ -62,7 +63,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
-        self.chunk = int(min(max(measure_binomial_deviation(e, count), 64.0), _CHUNK))
+        self.chunk = int(min(max(measure_deviation_of_response(e, count), 64.0), _CHUNK))
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -76,11 +77,11 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         if epsilon >= end:
             return Range(0.0)
         if self.e >= _CERTAIN:
-            top = -expm1(-_round_fraction_outward(end - Fraction(epsilon)))
+            top = -expm1(-_round_binomial_fraction(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
         # ``first`` is the index of the least loss above epsilon.
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
-        spare = _round_fraction_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
+        spare = _round_binomial_fraction((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
             work_charge(_UNITS * terms)  # a cached sum costs the same work
@@ -96,7 +97,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
         # The spread is a guess that has the form of Hoeffding's bound.
-        spread = 2 * measure_binomial_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))
+        spread = 2 * measure_deviation_of_response(self.e, self.k) * math.sqrt(-2 * math.log(delta))
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
@@ -104,8 +105,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
         The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
-        same two sums give delta at all epsilons between two neighbouring losses. So they are cached, and the last steps
-        of an inversion use them again.
+        same two sums give delta at all epsilons between two neighbouring losses. So the two sums are cached, and the
+        last steps of an inversion use the cached sums.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),
@@ -178,10 +179,10 @@ CONTEXT = Context(prec=60)
 """Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, so their sum has 40 correct digits after the
 point."""
 _SUBNORMAL = 2.0**-1072
-"""Bound on the rounding error of a subnormal term. It is generous."""
+"""Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP
-"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. It covers
-four roundings and the error of the odds."""
+"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. The bound
+covers four roundings and the error of the odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
@@ -191,7 +192,7 @@ def _compute_n_log_n(n: int) -> Decimal:
     return n * Decimal(n).ln()
 
 
-def _round_fraction_outward(x: Fraction) -> Range:
+def _round_binomial_fraction(x: Fraction) -> Range:
     """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)

@@ -20,13 +20,13 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
-"""Largest product of the number of steps and the number n of nodes per eta. The time grows with its square, up to a
-quarter of a second."""
+"""Largest product of the number of steps and the number n of nodes per eta. The time grows with the square of this
+product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
-"""Largest and smallest number n of nodes per eta, for which the relative excess is 3e-4 and 1e-2. Longer runs are
-served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
+"""Largest and smallest number n of nodes per eta, for which epsilon is too large by a relative 3e-4 and 1e-2. Longer
+runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
 _SLACK = 1e-14
-"""Bound on the relative rounding of an interpolation. It is generous."""
+"""Generous bound on the relative rounding of an interpolation."""
 
 
 def count_bounded_range_cells(eta: float, count: int) -> int:
@@ -41,14 +41,14 @@ def count_bounded_range_cells(eta: float, count: int) -> int:
 class RepeatedBoundedRangeCurve(PrivacyCurve):
     """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
 
-    The upper bound is that of the worst adversary. The lower bound is that of randomised response with e = eta/2 in
-    every step.
+    The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with
+    e = eta/2 in every step.
     """
 
     term = "class"
 
     def __init__(self, eta: float, count: int) -> None:
-        self.losses, self.deltas = find_worst_selections(eta, count)
+        self.losses, self.deltas = find_worst_bounded_range_curve(eta, count)
         self.member = RepeatedResponseCurve(eta / 2, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -78,7 +78,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def find_worst_selections(eta: float, count: int) -> tuple[Array, Array]:
+def find_worst_bounded_range_curve(eta: float, count: int) -> tuple[Array, Array]:
     """Returns the nodes from -count eta to count eta, and upper bounds of the adversary's delta at these losses.
 
     The adversary's delta is convex in e^eps, so chords between nodes bound it from above.

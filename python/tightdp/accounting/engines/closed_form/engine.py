@@ -24,7 +24,7 @@ class ClosedForm:
     name = "closed_form"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        if find_formula(parts, direction) is not None:
+        if find_closed_form(parts, direction) is not None:
             return None
         return (
             "it has formulas for Gaussians, for one step of a mechanism, for pure or approximate mechanisms of one and "
@@ -32,11 +32,11 @@ class ClosedForm:
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _require_formula(parts, direction)
+        found = _require_closed_form(parts, direction)
         return _build_closed_form_bound(found.epsilon(delta), found.term)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        found = _require_formula(parts, direction)
+        found = _require_closed_form(parts, direction)
         return _build_closed_form_bound(found.delta(epsilon), found.term)
 
 
@@ -48,21 +48,21 @@ def _build_closed_form_bound(found: Range, term: str) -> Bound:
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
-def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
+def _require_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve:
     """Returns the curve of parts that were not refused."""
-    found = find_formula(parts, direction)
+    found = find_closed_form(parts, direction)
     assert found is not None, "refused parts were asked"
     work_charge(found.making_units)  # charged even if the curve is cached
     return found
 
 
 @lru_cache(maxsize=256)
-def find_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+def find_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition in one direction, or None if no formula serves."""
-    return _find_simple_formula(parts, direction) or outcomes.find_outcome_curve(parts, direction)
+    return _find_simple_closed_form(parts, direction) or outcomes.find_outcome_curve(parts, direction)
 
 
-def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition by a formula, or None.
 
     There are formulas for Gaussians, for mechanisms with the same epsilon, and for repeated steps of one mechanism.
@@ -70,23 +70,23 @@ def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | N
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return GaussianCurve(sum_gaussian_mu_squared(parts))
     if (
-        all(isinstance(mechanism, m.Gaussian) or _is_failure_without_loss(mechanism) for mechanism, _ in parts)
+        all(isinstance(mechanism, m.Gaussian) or _is_closed_form_failure(mechanism) for mechanism, _ in parts)
         and len(parts) > 1
     ):
-        return _find_formula_with_failures(parts)
+        return _find_closed_form_with_failures(parts)
     if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
-        return _find_formula_of_same_epsilon(parts)
+        return _find_closed_form_of_same_epsilon(parts)
     if len(parts) > 1:
-        return _find_formula_with_selections(parts)
+        return _find_closed_form_with_selections(parts)
     mechanism, count = parts[0]
     if count == 1:
-        return _find_formula_of_step(mechanism, direction)
+        return _find_closed_form_of_step(mechanism, direction)
     if isinstance(mechanism, m.BoundedRange) and bounded_range.count_bounded_range_cells(mechanism.eta, count):
         return bounded_range.RepeatedBoundedRangeCurve(mechanism.eta, count)
-    return _find_formula_of_repeated_response(_epsilon_of_binary_response(mechanism), count)
+    return _find_closed_form_of_repeated_response(_find_closed_form_response(mechanism), count)
 
 
-def _find_formula_with_selections(parts: Parts) -> PrivacyCurve | None:
+def _find_closed_form_with_selections(parts: Parts) -> PrivacyCurve | None:
     """Returns the curve of Gaussians and selections of equal range, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
@@ -108,10 +108,10 @@ def sum_gaussian_mu_squared(parts: Parts) -> Range:
     return total
 
 
-def _find_formula_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
+def _find_closed_form_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
     """Returns the curve of mechanisms that are (e, d_j)-DP with the same e; or None.
 
-    The probability that none of them fails is prod (1 - d_j).
+    The probability that none of these mechanisms fails is prod (1 - d_j).
     """
     e = getattr(parts[0][0], "nominal_epsilon", 0.0)
     count, log_kept = 0, Range(0.0)
@@ -121,7 +121,7 @@ def _find_formula_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
         count += times
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += times * log1p(-Range(mechanism.nominal_delta))
-    kept = _find_formula_of_repeated_response(Range(e), count) if e > 0 else GaussianCurve(0.0)
+    kept = _find_closed_form_of_repeated_response(Range(e), count) if e > 0 else GaussianCurve(0.0)
     if kept is None or log_kept.hi == 0:
         return kept
     failure = -expm1(log_kept)
@@ -131,12 +131,12 @@ def _find_formula_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
     return single.CurveWithFailure(kept, failure)
 
 
-def _is_failure_without_loss(mechanism: m.Mechanism) -> bool:
+def _is_closed_form_failure(mechanism: m.Mechanism) -> bool:
     """Tells whether a mechanism reveals everything with some probability, and otherwise nothing."""
     return isinstance(mechanism, m.ApproximateDP) and mechanism.nominal_epsilon == 0
 
 
-def _find_formula_with_failures(parts: Parts) -> PrivacyCurve:
+def _find_closed_form_with_failures(parts: Parts) -> PrivacyCurve:
     """Returns the curve of Gaussians composed with mechanisms that can only fail.
 
     Such a mechanism reveals everything with some probability, and otherwise nothing.
@@ -149,7 +149,7 @@ def _find_formula_with_failures(parts: Parts) -> PrivacyCurve:
     return single.CurveWithFailure(GaussianCurve(sum_gaussian_mu_squared(rest)), -expm1(log_kept))
 
 
-def _find_formula_of_repeated_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
+def _find_closed_form_of_repeated_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
     """Returns the curve of ``count`` releases of ``nominal``-DP binary randomised response.
 
     Returns None if ``nominal`` is None or infinite, or if the sums would have too many terms.
@@ -157,13 +157,13 @@ def _find_formula_of_repeated_response(nominal: Range | None, count: int) -> Pri
     if (
         nominal is None
         or nominal.hi == INF
-        or binomial.measure_binomial_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10
+        or binomial.measure_deviation_of_response(nominal.lo, count) > binomial.MOST_TERMS / 10
     ):
         return None
     return single.PureCurve(nominal) if count == 1 else binomial.RepeatedResponseCurve(nominal, count)
 
 
-def _epsilon_of_binary_response(mechanism: m.Mechanism) -> Range | None:
+def _find_closed_form_response(mechanism: m.Mechanism) -> Range | None:
     """Returns e if the mechanism has the pair of e-DP binary randomised response, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
@@ -173,11 +173,11 @@ def _epsilon_of_binary_response(mechanism: m.Mechanism) -> Range | None:
     return None
 
 
-def _find_formula_of_step(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
+def _find_closed_form_of_step(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of one step of a mechanism, sampled or not; or None."""
     match mechanism:
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
-            return find_formula(((mechanism, 1),), direction)
+            return find_closed_form(((mechanism, 1),), direction)
         case m.Laplace(scale):
             return single.LaplaceCurve(1 / Range(scale))
         case m.BoundedRange(eta):
@@ -185,7 +185,7 @@ def _find_formula_of_step(mechanism: m.Mechanism, direction: Direction) -> Priva
         case ReplacedGaussian(sigma, q):
             return single.ReplacedGaussianCurve(1 / Range(sigma), q)
         case m.PoissonSampled(inner, q):
-            full = _find_formula_of_step(inner, direction)
+            full = _find_closed_form_of_step(inner, direction)
             if full is None:
                 return None
             return single.SampledRemoveCurve(full, q) if direction == "remove" else single.SampledAddCurve(full, q)

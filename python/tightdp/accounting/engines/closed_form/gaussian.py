@@ -8,7 +8,7 @@ from ...numerics.outward import Number, Range, as_range, log, sqrt
 from .privacy_curve import PrivacyCurve
 
 _LEAST, _MOST = 1e-9, 1e9
-"""Smallest and largest mu for which the curve is certified to about an ulp. For other mu the bounds are wider. They
+"""Smallest and largest mu for which the curve is certified to about an ulp. For other mu the bounds are wider, and
 follow from the curve at ``_LEAST`` or ``_MOST``, since delta grows with mu."""
 _SMALLEST = 1e-300
 """Smallest delta for which the inverse is certified to about an ulp. For a smaller delta the bounds follow from

@@ -24,7 +24,8 @@ _CELLS = 8
 """Number of nodes per eta. With 8 nodes the variance of the selections is too large by 1/(3 8^2) = 0.5 %, and epsilon
 by half of that."""
 _MOST_NODES = 20_000
-"""Largest number of nodes. The time of value iteration grows with its square, up to a tenth of a second."""
+"""Largest number of nodes. The time of value iteration grows with the square of this number, up to a tenth of a
+second."""
 SECANTS = 40
 """Largest number of secant steps of the inversion."""
 CLOSE = 1e-11
@@ -52,15 +53,15 @@ def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> 
 class GaussianSelections(PrivacyCurve):
     """The curve of Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, chosen adaptively.
 
-    The upper bound is that of the worst adversary. The lower bound is 0 here. Members of the class give a better lower
-    bound (conversions.md section 7).
+    The upper bound is the curve of the worst adversary. The lower bound is 0 here. Members of the class give a better
+    lower bound (conversions.md section 7).
     """
 
     term = "class"
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = widen_up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor, self.floor = build_selection_masses(eta, count)
+        self.losses, self.masses, self.factor, self.floor = build_gaussian_selection_masses(eta, count)
         self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -71,22 +72,22 @@ class GaussianSelections(PrivacyCurve):
     def invert_delta(self, delta: float) -> Range:
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
-        The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
-        Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
+        The search takes secant steps, and halves the bracket if a step leaves it. The search starts near the epsilon of
+        a Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
         certified.
         """
         if delta == 0:
             return Range(0.0, INF)
         target = math.log(delta)
 
-        def measure_gap_of_selections(epsilon: float) -> float:
+        def measure_gap_of_gaussian_selections(epsilon: float) -> float:
             found = self.delta(epsilon).hi
             wide = math.log(max(found, 1e-300)) - target
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
         low, high = 0.0, INF  # delta is above the target at ``low`` and not above it at ``high``
-        gap_left, gap_right = measure_gap_of_selections(left), measure_gap_of_selections(right)
+        gap_left, gap_right = measure_gap_of_gaussian_selections(left), measure_gap_of_gaussian_selections(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
                 low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
@@ -96,7 +97,7 @@ class GaussianSelections(PrivacyCurve):
             guess = right - gap_right / slope if slope < 0 else INF
             if not low < guess < high:
                 guess = 0.5 * (low + high) if high < INF else 2 * low + 1
-            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap_of_selections(guess)
+            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap_of_gaussian_selections(guess)
         step = CLOSE * max(right, left)
         while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
@@ -104,13 +105,14 @@ class GaussianSelections(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def build_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
     """Returns the nodes, the masses on them, a factor and a floor.
 
     The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are
-    differences of slopes and suffer from rounding. The factor corrects for it: it is the largest ratio of the two
-    curves at the nodes and at x = 0, where the adversary's curve is 1. This suffices, because both curves are linear in
-    x between nodes. Their values at nodes are sums of positive terms, so the ratios are accurate.
+    differences of slopes and suffer from rounding. The factor corrects for this rounding. It is the largest ratio of
+    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. The
+    ratios at nodes suffice, because both curves are linear in x between nodes. The values of both curves at nodes are
+    sums of positive terms, so the ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)

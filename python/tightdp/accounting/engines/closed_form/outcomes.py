@@ -19,17 +19,17 @@ from .... import mechanisms as m
 from ...._core import work_charge
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
-from ...pairs.kinds import has_mechanism_of_type
+from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedClass
 from ...pairs.replacement import bracket_replaced_losses as losses_of
 from ..engine_interface import Direction, Parts
-from .atoms import MOST_ATOMS, FiniteLossDistribution, count_loss_atoms, list_loss_atoms, may_have_infinite_loss
+from .atoms import MOST_ATOMS, AtomDistribution, count_loss_atoms, list_loss_atoms, may_have_atom_at_infinity
 from .binomial import CONTEXT
-from .privacy_curve import PrivacyCurve, bound_curve_root_from_above, bound_curve_root_from_below
+from .privacy_curve import PrivacyCurve, invert_privacy_curve_from_above, invert_privacy_curve_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Largest number of outcomes. It takes a twentieth of a second to find so many, and a hundredth for each answer."""
+"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
@@ -46,7 +46,7 @@ _Long = NDArray[Any]
 
 def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition with few outcomes, or None. The outcomes are computed when first needed."""
-    if has_mechanism_of_type(
+    if has_kind_of_mechanism(
         parts, m.Gaussian
     ):  # a fast test first, because this function is called for every question
         return None
@@ -55,7 +55,7 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
         total *= _count_outcomes(mechanism, count)
         if not 0 < total <= MOST_OUTCOMES:
             return None
-    two = any(_has_two_loss_distributions(mechanism) for mechanism, _ in parts)
+    two = any(_has_two_outcome_tables(mechanism) for mechanism, _ in parts)
     high = FewOutcomesCurve(parts, direction, True)
     found = BracketedCurve(FewOutcomesCurve(parts, direction, False), high) if two else high
     found.making_units = _TABLE_UNITS * total * (1 + two)
@@ -63,18 +63,18 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
 
 
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
-    """Returns the number of outcomes of ``count`` steps; 0 if it is too large or unknown."""
+    """Returns the number of outcomes of ``count`` steps; 0 if this number is too large or unknown."""
     if isinstance(mechanism, m.RandomAllocation):
-        found = _count_multisets(_count_allocated_atoms(mechanism), mechanism.steps)
-        if not found or not _is_allocation_feasible(mechanism, found):
+        found = _count_outcome_multisets(_count_atoms_for_outcomes(mechanism), mechanism.steps)
+        if not found or not _has_feasible_outcomes(mechanism, found):
             return 0
-        return found if count == 1 else _count_multisets(found, count)
+        return found if count == 1 else _count_outcome_multisets(found, count)
     kinds = count_loss_atoms(mechanism)
-    return 0 if kinds is None or kinds > MOST_ATOMS else _count_multisets(max(kinds, 1), count)
+    return 0 if kinds is None or kinds > MOST_ATOMS else _count_outcome_multisets(max(kinds, 1), count)
 
 
-def _count_multisets(kinds: int, size: int) -> int:
-    """Returns C(size + kinds - 1, size), or 0 if it is too large."""
+def _count_outcome_multisets(kinds: int, size: int) -> int:
+    """Returns the number C(size + kinds - 1, size) of multisets, or 0 if this number is too large."""
     small = min(size, kinds - 1)
     if kinds < 1 or (kinds > 1 and size > MOST_OUTCOMES) or small > 10:
         return 0
@@ -82,14 +82,14 @@ def _count_multisets(kinds: int, size: int) -> int:
     return found if found <= MOST_OUTCOMES else 0
 
 
-def _count_allocated_atoms(mechanism: m.RandomAllocation) -> int:
+def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
     """Returns the number of Q's atoms, including those where P has no mass."""
     found = count_loss_atoms(mechanism.mechanism) or 0
-    return found + may_have_infinite_loss(mechanism.mechanism) if found else 0
+    return found + may_have_atom_at_infinity(mechanism.mechanism) if found else 0
 
 
-def _is_allocation_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
-    """Tells whether the ratios of an allocation take little work and stay in range."""
+def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+    """Tells whether the likelihood ratios of an allocation take little work and stay in range."""
     steps, k = mechanism.steps, mechanism.selected
     columns = min(steps, count_loss_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
@@ -103,8 +103,8 @@ def _is_allocation_feasible(mechanism: m.RandomAllocation, outcomes: int) -> boo
     )
 
 
-def _has_two_loss_distributions(mechanism: m.Mechanism) -> bool:
-    """Tells whether the mechanism is bounded by two different distributions, one on each side."""
+def _has_two_outcome_tables(mechanism: m.Mechanism) -> bool:
+    """Tells whether the mechanism is bounded by two different distributions, one for each end of a bound."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
@@ -112,8 +112,8 @@ def _has_two_loss_distributions(mechanism: m.Mechanism) -> bool:
 
 
 def build_allocation_outcome_curve(
-    less: FiniteLossDistribution,
-    more: FiniteLossDistribution,
+    less: AtomDistribution,
+    more: AtomDistribution,
     steps: int,
     selected: int,
     direction: Direction,
@@ -124,7 +124,7 @@ def build_allocation_outcome_curve(
     Returns None if one of them leads to more than ``most`` outcomes, or to ratios that are out of range.
     """
     for few in (less, more):
-        outcomes = _count_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
+        outcomes = _count_outcome_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
         losses = [atom.loss for atom in few.atoms if atom.log_p.is_finite()]
         if (
             not (losses and len(losses) == len(few.atoms) and 0 < outcomes <= most)
@@ -158,12 +158,13 @@ class TabulatedCurve(PrivacyCurve):
         if delta < found.infinity.lo:
             return Range(INF)
         root = found.estimate_root(delta)
-        above = INF if delta < found.infinity.hi else bound_curve_root_from_above(self, delta, root)
-        return Range(bound_curve_root_from_below(self, delta, root), above)
+        above = INF if delta < found.infinity.hi else invert_privacy_curve_from_above(self, delta, root)
+        return Range(invert_privacy_curve_from_below(self, delta, root), above)
 
 
 class FewOutcomesCurve(TabulatedCurve):
-    """The curve of a composition of mechanisms with atoms. Its outcomes are computed when they are first needed."""
+    """The curve of a composition of mechanisms with atoms. The outcomes are computed when the curve first needs
+    them."""
 
     def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
         self._key = parts, direction, high
@@ -189,7 +190,7 @@ class _OutcomeTable(NamedTuple):
     def sum_delta_above(self, epsilon: float, losses: _Array, sign: float) -> float:
         """Returns the sum of P's mass times 1 - e^{epsilon - loss} over the losses above epsilon.
 
-        It is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
+        The sum is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
         """
         first = int(np.searchsorted(losses, epsilon, side="right"))
         terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
@@ -280,9 +281,9 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    A multiset is a row of size + kinds - 1 places, of which kinds - 1 hold a bar and the others a thing. The bars
-    separate the kinds. One description is the places of the bars, whose distances give the number of things of each
-    kind. The other one is the places of the things, which give the kind of each thing.
+    A multiset is a row of size + kinds - 1 places. A bar is at kinds - 1 of these places, and a thing at each other
+    place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
+    things of each kind. The other one is the places of the things, which give the kind of each thing.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -300,7 +301,7 @@ class _OutcomeMultisets:
             self.columns = np.diff(bars, axis=1) - 1
         else:
             self.columns = places - np.arange(chosen)
-        self._logs = _log_factorials(size)
+        self._logs = _log_factorials_of_outcomes(size)
         self.rounding = 64 * _DIGITS * (float(self._logs[-1]) + size)
 
     def sum_values(self, values: _Long) -> _Long:
@@ -344,7 +345,7 @@ class _OutcomeMultisets:
                     found[degree] += found[degree - 1] * one
             return cast(_Long, found[k])
         for i in range(self.kinds):
-            powers = _list_binomial_powers(ratios[i], self.columns[:, i], k)
+            powers = _list_symmetric_terms_of_outcomes(ratios[i], self.columns[:, i], k)
             fresh = np.zeros_like(found)
             for degree in range(k + 1):
                 for taken in range(degree + 1):
@@ -353,7 +354,7 @@ class _OutcomeMultisets:
         return cast(_Long, found[k])
 
 
-def _list_binomial_powers(ratio: np.longdouble, counts: NDArray[np.int64], k: int) -> list[_Long]:
+def _list_symmetric_terms_of_outcomes(ratio: np.longdouble, counts: NDArray[np.int64], k: int) -> list[_Long]:
     """Returns C(n, j) ratio^j for the ``counts`` n, at j = 0, ..., k."""
     n = counts.astype(np.longdouble)
     found = [np.ones_like(n)]
@@ -371,13 +372,17 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
     return _convert_atoms_to_outcomes(list_loss_atoms(mechanism, direction, high))
 
 
-def _convert_atoms_to_outcomes(found: FiniteLossDistribution) -> _Outcomes:
+def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles.
 
-    An atom whose mass is the difference of equal numbers of sixty digits is left out, and counts as an infinite loss.
+    An atom whose mass is a difference of two equal numbers of sixty digits is left out. The atom then counts as an
+    infinite loss.
     """
     atoms = [one for one in found.atoms if one.log_p.is_finite()]
-    losses, log_p = _as_long_doubles([one.loss for one in atoms]), _as_long_doubles([one.log_p for one in atoms])
+    losses, log_p = (
+        _as_long_double_outcomes([one.loss for one in atoms]),
+        _as_long_double_outcomes([one.log_p for one in atoms]),
+    )
     lost = Range(0.0, _UNRESOLVED * (len(found.atoms) - len(atoms)))
     return _Outcomes(
         losses,
@@ -392,11 +397,11 @@ _UNRESOLVED = 1e-50
 """Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
 
 
-def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
+def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
     """Returns the outcomes of an allocation of ``k`` of the ``steps`` (docs/theory/allocation.md, Theorem 1).
 
-    Under Q the steps are independent. The ratio of P's mass to Q's is e_k / C(steps, k), where e_k is the elementary
-    symmetric polynomial of degree k of the ratios of the steps.
+    Under Q the steps are independent. The ratio of P's mass to Q's mass is e_k / C(steps, k), where e_k is the
+    elementary symmetric polynomial of degree k of the ratios of the steps.
     """
     base = _convert_atoms_to_outcomes(few)
     hidden = few.hidden.lo > 0
@@ -405,7 +410,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     if hidden:
         middle = Decimal(0.5 * (few.hidden.lo + few.hidden.hi))
         with localcontext(CONTEXT):
-            log_q = np.append(log_q, _as_long_doubles([middle.ln()]))
+            log_q = np.append(log_q, _as_long_double_outcomes([middle.ln()]))
     top = ratios.max()
     scaled = np.exp(ratios - top)
     scaled = np.append(scaled, np.longdouble(0)) if hidden else scaled
@@ -413,7 +418,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     symmetric = found.evaluate_symmetric(scaled, k)
     seen = symmetric > 0
     with np.errstate(divide="ignore"):
-        loss = np.log(symmetric) + k * top - _as_long_doubles([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
+        loss = np.log(symmetric) + k * top - _as_long_double_outcomes([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
     mass = found.log_number() + found.sum_values(log_q)
     spread = float(top - ratios.min())
     loss_error = k * (float(base.loss_error.max()) + _DIGITS * (8 + 4 * spread)) + _DIGITS * (
@@ -440,7 +445,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     return _Outcomes(-here, mass[seen], *spent, infinity)
 
 
-def _as_long_doubles(values: list[Decimal]) -> _Long:
+def _as_long_double_outcomes(values: list[Decimal]) -> _Long:
     return np.array([np.longdouble(str(value)) for value in values], dtype=np.longdouble)
 
 
@@ -471,19 +476,19 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(most: int) -> _Long:
+def _log_factorials_of_outcomes(most: int) -> _Long:
     """Returns ln n! for n = 0, ..., most, with an error of at most 16 roundings of n ln n + n.
 
-    For n >= 64 Stirling's series is used. The first term of it that is left out is below 2^-64.
+    For n >= 64 Stirling's series is used. The first term that is left out is below 2^-64.
     """
     with localcontext(CONTEXT):
-        few = _as_long_doubles([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
+        few = _as_long_double_outcomes([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
     if most < 64:
         return few
     n = np.arange(64, most + 1, dtype=np.longdouble)
     x = 1 / n
     series = x / 12 - x**3 / 360 + x**5 / 1260 - x**7 / 1680
-    half_log = _as_long_doubles([_HALF_LOG_TWO_PI])[0]
+    half_log = _as_long_double_outcomes([_HALF_LOG_TWO_PI])[0]
     return np.concatenate((few, (n + np.longdouble(0.5)) * np.log(n) - n + half_log + series))
 
 

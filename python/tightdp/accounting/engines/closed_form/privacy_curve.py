@@ -27,7 +27,7 @@ class PrivacyCurve(ABC):
     def delta(self, epsilon: Number) -> Range:
         """Returns a range that holds delta(epsilon), at every epsilon in the range if ``epsilon`` is a range.
 
-        ``epsilon`` may be infinite. Delta never increases with it.
+        ``epsilon`` may be infinite. Delta never increases with epsilon.
         """
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
@@ -61,7 +61,8 @@ class PrivacyCurve(ABC):
         return invert_privacy_curve(self, delta, *self.bracket_epsilon(delta))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns the interval in which the search for epsilon(delta) begins. It need not hold epsilon(delta)."""
+        """Returns the interval in which the search for epsilon(delta) begins. This interval need not hold
+        epsilon(delta)."""
         return 0.0, 1.0
 
 
@@ -92,7 +93,9 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
         low = low / 4 if low > TINY_EPSILON else 0.0
         g_low = measure_gap_of_privacy_curve(low)
     root = _find_root_of_privacy_curve(measure_gap_of_privacy_curve, low, high, g_low, g_high)
-    return Range(bound_curve_root_from_below(curve, delta, root), bound_curve_root_from_above(curve, delta, root))
+    return Range(
+        invert_privacy_curve_from_below(curve, delta, root), invert_privacy_curve_from_above(curve, delta, root)
+    )
 
 
 TINY_EPSILON = 1e-300
@@ -133,7 +136,7 @@ def _find_root_of_privacy_curve(
     return 0.5 * low + 0.5 * high  # half of the sum could overflow
 
 
-def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just above ``root`` where the curve is certified to be at most ``delta``.
 
     Returns infinity if none is found.
@@ -146,7 +149,7 @@ def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) 
     return INF
 
 
-def bound_curve_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_privacy_curve_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``; 0 if none is found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
-from ...pairs.replacement import log_sampled_ratio
+from ...pairs.replacement import log_ratio_of_sampled_pair
 from .gaussian import GaussianCurve
 from .privacy_curve import PrivacyCurve
 
 
 class PureCurve(PrivacyCurve):
-    """The curve of e-DP binary randomised response, (1 - e^{eps - e}) / (1 + e^{-e}) for |eps| <= e."""
+    """The curve of e-DP binary randomised response, (1 - exp(eps - e)) / (1 + exp(-e)) for |eps| <= e."""
 
     def __init__(self, nominal: Number) -> None:
         self.e = as_range(nominal)
@@ -58,7 +58,7 @@ class BoundedRangeCurve(PrivacyCurve):
 class BracketedCurve(PrivacyCurve):
     """A curve that is bounded by two other curves.
 
-    Its pair dominates the pair of ``less`` and is dominated by the pair of ``more``.
+    The pair of this curve dominates the pair of ``less``, and the pair of ``more`` dominates it.
     """
 
     def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
@@ -124,10 +124,10 @@ class CurveWithFailure(PrivacyCurve):
 
 
 class SampledRemoveCurve(PrivacyCurve):
-    """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is that of (P, Q).
+    """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is the curve of (P, Q).
 
-    Its delta at eps is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi 2018, Theorem
-    2).
+    The delta of this pair at eps is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi
+    2018, Theorem 2).
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
@@ -135,19 +135,19 @@ class SampledRemoveCurve(PrivacyCurve):
         self.q = q
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        return self.q * self.curve.delta(_remove_sampling_from_epsilon(epsilon, self.q))
+        return self.q * self.curve.delta(_epsilon_of_unsampled_curve(epsilon, self.q))
 
     def invert_delta(self, delta: float) -> Range:
         inner = self.curve.epsilon(Range(delta) / self.q)
         return Range(
-            _apply_sampling_to_epsilon(inner.lo, self.q).lo, _apply_sampling_to_epsilon(inner.hi, self.q).hi
+            _epsilon_of_sampled_curve(inner.lo, self.q).lo, _epsilon_of_sampled_curve(inner.hi, self.q).hi
         ).limit_to(0.0, INF)
 
 
 class SampledAddCurve(PrivacyCurve):
-    """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is that of (P, Q), a symmetric pair.
+    """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is the curve of (P, Q), a symmetric pair.
 
-    Its delta at eps is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
+    The delta of this pair at eps is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
     """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
@@ -157,22 +157,22 @@ class SampledAddCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         left = (-expm1(epsilon - self.end)).limit_to(0.0, 1.0)
-        return left * self.curve.delta(-_remove_sampling_from_epsilon(-epsilon, self.q))
+        return left * self.curve.delta(-_epsilon_of_unsampled_curve(-epsilon, self.q))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.end.hi
 
 
-def _remove_sampling_from_epsilon(epsilon: float, q: float) -> Range:
-    """Returns log(1 + (e^eps - 1)/q). It is minus infinity for eps <= log(1 - q)."""
+def _epsilon_of_unsampled_curve(epsilon: float, q: float) -> Range:
+    """Returns log(1 + (e^eps - 1)/q), which is minus infinity for eps <= log(1 - q)."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
 
 
-def _apply_sampling_to_epsilon(epsilon: float, q: float) -> Range:
+def _epsilon_of_sampled_curve(epsilon: float, q: float) -> Range:
     """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
-    return Range(INF) if epsilon == INF else log_sampled_ratio(Range(epsilon), q)
+    return Range(INF) if epsilon == INF else log_ratio_of_sampled_pair(Range(epsilon), q)
 
 
 _LARGE = 200.0

@@ -45,11 +45,11 @@ def charge_sample_truncation(q: float, batch_size: int, dataset_size: int) -> No
 
 @lru_cache(maxsize=256)
 def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
-    """Returns the truncation and the number of terms that were added up for it."""
-    tail, terms = _sum_binomial_tail(dataset_size - 1, q, batch_size)
+    """Returns the truncation, and the number of terms that were added up to compute the truncation."""
+    tail, terms = _sum_tail_of_truncation(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
-    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # the largest q B / (s + 1) for s >= B
-    tail, more = _sum_binomial_tail(dataset_size, q, batch_size + 1)
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # q B / (s + 1) is largest at s = B
+    tail, more = _sum_tail_of_truncation(dataset_size, q, batch_size + 1)
     both = tail * (Range(batch_size) / dataset_size)  # the probability that the sample is cut and holds the record
     within = Range(0.0, most.hi)
     if cut.lo > 0:
@@ -58,12 +58,12 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
     return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q)), terms + more
 
 
-def bound_binomial_tail(n: int, q: float, least: int) -> Range:
+def bound_tail_of_truncation(n: int, q: float, least: int) -> Range:
     """Returns P[Bin(n, q) >= least]."""
-    return _sum_binomial_tail(n, q, least)[0]
+    return _sum_tail_of_truncation(n, q, least)[0]
 
 
-def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
+def _sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
     The sum begins with the mass at ``least`` or at the number before it, and goes away from the mode. The ratios of
@@ -84,7 +84,8 @@ def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
-        # A ratio has five roundings, including that of the odds. Its product with the term before has one more.
+        # A ratio has five roundings, including the rounding of the odds. The product of the ratio and the term before
+        # has one more rounding.
         slack += float((terms * (8 * ULP * np.arange(done + 1, done + chunk + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += chunk

@@ -7,36 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....selections_and_groups import Derived, RepeatAndSelect
+from ....selections_and_groups import RepeatAndSelect, SelectionOrGroup
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections
-from .groups import MARGIN, ChainOfLines, KnownLimits, build_group_chain, find_crossing_of_group_chains
+from .groups import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
-from .lines import LinesOfRun
+from .lines import LinesOfInnerRun
 
 _LOOSE = 1e-3
-"""Largest relative distance of the lines from a curve, and of the chords between corners from the lines."""
+"""Relative gain below which no further line and no further chain is added. The module ``lines.py`` defines lines, and
+``groups.py`` defines chains."""
 _FAINT = 1e-40
-"""Height of a chain (``groups.py`` defines chains) below which no more lines are added for the chain."""
+"""Height of a chain below which no more lines are added for the chain."""
 _STEEPEST = 1e130
 """Slope of the steepest chain, which is e^loss for a loss of 299."""
 _UNITS = 1000
 """Measured work units for one link of one chain."""
 _MOST = 1000
-"""Largest number of chains. It limits the number of corners of the curve."""
+"""Largest number of chains, which limits the number of corners of the curve."""
 
 
 def list_points_of_derived_curve(
-    mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits
+    mechanism: SelectionOrGroup, links: Sequence[KnownRun], known: DerivedLimits
 ) -> list[tuple[float, float]]:
     """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.
 
     Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        links = [selections.as_one_link_of_chain(build_repetitions(mechanism), links[0])]
-    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
+        links = [selections.as_chain_of_selection(build_repetitions(mechanism), links[0])]
+    distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
         found = _find_lowest_group_chains(chain, known)
@@ -49,7 +50,7 @@ def list_points_of_derived_curve(
     return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
-def _find_lowest_group_chains(links: Sequence[LinesOfRun], known: KnownLimits) -> list[ChainOfLines]:
+def _find_lowest_group_chains(links: Sequence[LinesOfInnerRun], known: DerivedLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
     steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)

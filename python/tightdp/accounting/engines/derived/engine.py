@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....selections_and_groups import Derived, RepeatAndSelect
+from ....selections_and_groups import RepeatAndSelect, SelectionOrGroup
 from ...numerics.outward import INF, expm1
 from ..engine_interface import Bound
 from . import groups, selections
-from .groups import KnownLimits
+from .groups import DerivedLimits
 from .inner_run import KnownRun
 
 _NAME = "derived"
 
 
 def bound_derived_delta(
-    mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
+    mechanism: SelectionOrGroup, links: Sequence[KnownRun], epsilon: float, known: DerivedLimits, above: bool = False
 ) -> Bound:
     """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper end counts.
 
@@ -30,7 +30,9 @@ def bound_derived_delta(
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def bound_derived_epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
+def bound_derived_epsilon(
+    mechanism: SelectionOrGroup, links: Sequence[KnownRun], delta: float, known: DerivedLimits
+) -> Bound:
     """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = selections.bound_epsilon_of_selection(mechanism, links[0], delta, known)

@@ -1,11 +1,11 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
 A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
-probability p on one side of a link, its probability on the other side is at most e^e p + delta(e), for every e. Here
-delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each link
-gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
-depends on the curves alone, and a question uses the best chain of them. So the answers to all questions are one convex
-function of e^epsilon and its inverse.
+probability p on one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps.
+Here delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each
+link gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
+depends on the curves alone, and a question uses the best chain of these lines. So the answers to all questions are one
+convex function of e^epsilon and its inverse.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import NamedTuple
 from ...numerics.outward import Range
 from ...numerics.work import try_to_spend_work
 from .inner_run import KnownRun
-from .lines import MOST, LinesOfRun
+from .lines import MOST, LinesOfInnerRun
 
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, added up over all links. It acts like a shift of epsilon."""
+"""Largest relative distance of the lines from the curve, added up over all links. This distance acts like a shift of
+epsilon."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
@@ -37,7 +38,7 @@ _LEAST = -745.0
 
 
 Line = tuple[float, float, float]
-"""The logarithm of a slope, the slope, and the height at 0."""
+"""A line as (logarithm of its slope, slope, height at 0)."""
 
 
 class ChainOfLines(NamedTuple):
@@ -50,10 +51,10 @@ class ChainOfLines(NamedTuple):
     """The index of the line that each link uses, among the lowest lines of this link."""
 
 
-class KnownLimits(NamedTuple):
-    """The limits of a group that are known without its links.
+class DerivedLimits(NamedTuple):
+    """The limits of a group or a repeated run that are known without its links.
 
-    ``looked_at`` is its inclusion probability, and ``largest`` its largest loss.
+    ``looked_at`` is the inclusion probability of the group or of a record, and ``largest`` is the largest privacy loss.
     """
 
     looked_at: float
@@ -72,16 +73,16 @@ class KnownLimits(NamedTuple):
         return found
 
 
-ANY = KnownLimits(1.0, math.inf)
+ANY = DerivedLimits(1.0, math.inf)
 """No limits."""
 
 
-def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
+def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: DerivedLimits = ANY) -> float:
     """Returns an upper bound of delta(epsilon) of the chain of ``links``.
 
     The links must be in the order in which a probability is carried from one end of the chain to the other.
     """
-    if min(known.largest, _find_largest_loss_of_group(links)) <= epsilon < math.inf:
+    if min(known.largest, _find_largest_loss_of_group_chain(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
     return _search_group_chains(
@@ -93,25 +94,25 @@ def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLim
     )
 
 
-def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
+def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: DerivedLimits = ANY) -> float:
     """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
     return _search_group_chains(
         links,
         known,
         lambda chain: chain.height > delta,
         lambda steep, flat: _solve_group_epsilon(steep, flat, delta),
-        nothing=min(known.largest, _find_largest_loss_of_group(links)),
+        nothing=min(known.largest, _find_largest_loss_of_group_chain(links)),
     )
 
 
-def _find_largest_loss_of_group(links: Sequence[KnownRun]) -> float:
+def _find_largest_loss_of_group_chain(links: Sequence[KnownRun]) -> float:
     """Returns the loss of the chain in which every link has delta 0."""
     return sum((Range(run.largest) for run in links), Range(0.0)).hi  # fsum raises an error where this is infinite
 
 
 def _search_group_chains(
     links: Sequence[KnownRun],
-    known: KnownLimits,
+    known: DerivedLimits,
     flat: Callable[[ChainOfLines], bool],
     answer: Callable[[ChainOfLines, ChainOfLines], float],
     nothing: float,
@@ -121,7 +122,7 @@ def _search_group_chains(
     Each round asks for the ``answer`` of the two chains, and adds lines next to those that the chains use. The search
     ends when no further line could be lower.
     """
-    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
+    distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while try_to_spend_work(_UNITS * len(links)):
@@ -135,12 +136,12 @@ def _search_group_chains(
 
 
 def _bracket_group_by_chains(
-    links: Sequence[LinesOfRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
+    links: Sequence[LinesOfInnerRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
 ) -> tuple[ChainOfLines, ChainOfLines]:
     """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
 
-    For each p, the lowest chain at p is a tangent of a concave curve. With growing p it becomes flatter, and its height
-    at 0 grows.
+    For each p, the lowest chain at p is a tangent of a concave curve. With growing p this tangent becomes flatter, and
+    its height at 0 grows.
     """
     steep, gentle = build_group_chain(links, known, 0.0), build_group_chain(links, known, 1.0)
     if flat(steep):
@@ -169,7 +170,7 @@ def find_crossing_of_group_chains(steep: ChainOfLines, gentle: ChainOfLines) -> 
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def build_group_chain(links: Sequence[LinesOfRun], known: Sequence[Line], p: float) -> ChainOfLines:
+def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p: float) -> ChainOfLines:
     """Returns the lowest chain at ``p``, or one of the ``known`` lines if that is lower there.
 
     Each link uses the line that is lowest at the image of ``p`` under the lines of the links before.
@@ -193,7 +194,7 @@ def build_group_chain(links: Sequence[LinesOfRun], known: Sequence[Line], p: flo
 
 
 def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
-    """Returns the height of the weighted mean of two chains whose slope is e^epsilon.
+    """Returns the height of a weighted mean of two chains. The weights give the mean the slope e^epsilon.
 
     If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
     """

@@ -1,10 +1,10 @@
-"""Upper bounds e^e p + delta(e) of the probability of an event under one of two neighbours (docs/theory/derived.md
+"""Upper bounds e^eps p + delta(eps) of the probability of an event under one of two neighbours (docs/theory/derived.md
 section 2).
 
-Here p is the probability of the event under the other neighbour. Each epsilon e gives a line in p, and epsilons are
-added as they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the
-largest losses of both directions, and middles of intervals. An interval is halved until a further line in it would
-lower the lines at its ends by less than a tolerance.
+Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
+they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the largest
+losses of both directions, and middles of intervals. An interval is halved until a further line in the interval would
+lower the lines at the ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MOST = 700.0
 _FIRST = 0.5
 """Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Width up to which an interval is no longer halved if the line at its middle gains little. Such a line has at least a
-third of the gain of any line in the interval."""
+"""Width up to which an interval is no longer halved if the line at its middle gains little. In so narrow an interval,
+the middle line has at least a third of the gain of any other line."""
 _NARROWEST = 2.0**-24
 """Relative width at which an interval is not halved in any case."""
 
 
-class LinesOfRun:
+class LinesOfInnerRun:
     """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
     The steepest line is the first one. The last line is the constant 1, which bounds every probability.
@@ -55,14 +55,15 @@ class LinesOfRun:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        # A list and not a generator, because ``any`` would stop before the other intervals get their lines.
+        # The results are in a list and not in a generator, because ``any`` would stop before the other intervals get
+        # their lines.
         found = [self._insert_line_between(a, b) for a, b in sorted(beside)]
         if any(found):
             self._keep_lowest_lines()
         return any(found)
 
     def _add_line_at(self, e: float) -> bool:
-        """Adds the line of the epsilon ``e``. Returns False if it is there already."""
+        """Adds the line of the epsilon ``e``. Returns False if this line is there already."""
         if e in self._delta:
             return False
         self._delta[e] = self._run.above(e).upper
@@ -70,7 +71,8 @@ class LinesOfRun:
         return True
 
     def _insert_line_between(self, a: float, b: float) -> bool:
-        """Adds a line between the epsilons ``a`` and ``b`` if it may gain enough. Tells whether a line was added."""
+        """Adds a line between the epsilons ``a`` and ``b`` if a line there may gain enough. Tells whether a line was
+        added."""
         if a == -math.inf:
             return self._add_line_at(max(min(2 * b, -_FIRST), self._bottom))
         if b == math.inf:
@@ -84,7 +86,8 @@ class LinesOfRun:
         return True
 
     def _measure_gain_of_line(self, a: float, middle: float, b: float) -> float:
-        """Returns how far the line of ``middle`` is below the crossing of the lines of ``a`` and ``b``, relatively."""
+        """Returns the relative distance of the line of ``middle`` below the point where the lines of ``a`` and ``b``
+        cross."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
@@ -98,15 +101,15 @@ class LinesOfRun:
                 continue  # the slope equals that of the line before, up to rounding
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _intersect_lines_of_run(kept[-1], line) <= _intersect_lines_of_run(
+            while len(kept) > 1 and _intersect_lines_of_inner_run(kept[-1], line) <= _intersect_lines_of_inner_run(
                 kept[-2], kept[-1]
             ):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_intersect_lines_of_run(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_lines_of_inner_run(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _intersect_lines_of_run(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_lines_of_inner_run(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
     """Returns the p at which two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

@@ -19,13 +19,18 @@ _CELLS = 16
 """Number of cells into which the range of a test's type I error is divided. In each cell, a line is a lower bound of
 the test's delta after the selection."""
 _WIDE = 1e-3
-"""Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
+"""Relative width of an answer above which the convex hull of all upper ends is computed too, because it may be
+lower."""
 _LARGEST = 1e300
+"""Gain of selecting from which on no upper bound is computed."""
 _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
+"""Fractions of the largest possible lower end. The search for a lower end starts from one fraction after the other,
+until a search succeeds."""
 _SHARES = 0.0, 0.25, 0.6
+"""Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
 """The chord of the upper ends from ``_CHORD`` times epsilon to epsilon is at least as steep as any line that touches
 the upper ends from below at epsilon."""
@@ -33,14 +38,15 @@ _FARTHEST = 1.0
 """Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
 the gain of selecting."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
-"""Fractions of a test's threshold at which upper bounds of delta are computed. They limit the probability of the test's
-set of outputs."""
+"""Fractions of a test's threshold at which upper bounds of delta are computed. These bounds limit the probability of
+the test's set of outputs."""
 
 
 def bound_delta_of_selection(
-    mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.KnownLimits, above: bool = False
+    mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.DerivedLimits, above: bool = False
 ) -> tuple[float, float]:
-    """Returns lower and upper bounds of delta. With ``above`` only the upper one is computed, and the lower one is 0.
+    """Returns lower and upper bounds of delta. With ``above`` only the upper bound is computed, and the lower bound is
+    0.
 
     The caller adds the trivial lower bound.
     """
@@ -51,15 +57,17 @@ def bound_delta_of_selection(
     lower = (
         _bound_selection_from_below(runs, run, epsilon)
         if epsilon >= 0
-        else _mirror_selection_delta(_bound_selection_from_below(runs, _reverse_known_run(run), -epsilon), epsilon).lo
+        else _mirror_selection_delta(
+            _bound_selection_from_below(runs, _reverse_run_of_selection(run), -epsilon), epsilon
+        ).lo
     )
-    if lower < upper * (1 - _WIDE) and not _is_selection_on_hull(runs, run, epsilon, upper):
-        upper = min(upper, groups.bound_group_delta([as_one_link_of_chain(runs, run)], epsilon, known))
+    if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
+        upper = min(upper, groups.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
     return lower, upper
 
 
 def bound_epsilon_of_selection(
-    mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.KnownLimits
+    mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.DerivedLimits
 ) -> tuple[float, float]:
     """Returns lower and upper bounds of epsilon.
 
@@ -67,21 +75,21 @@ def bound_epsilon_of_selection(
     runs.
     """
     runs = build_repetitions(mechanism)
-    gain = _compute_gain_of_selecting(runs, run)
+    gain = _compute_gain_of_selection(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
     upper = (Range(once.upper) + gain).hi if share < 1 else 0.0
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
-        upper = _bisect_selection_epsilon(lambda eps: _bound_selected_delta(runs, run, gain, eps) > delta, 0.0, upper)[
-            1
-        ]
-    if 0 < upper < INF and not _is_selection_on_hull(runs, run, upper, delta):
-        upper = min(upper, groups.bound_group_epsilon([as_one_link_of_chain(runs, run)], delta, known))
+        upper = _bisect_selection_epsilon(
+            lambda eps: _bound_selection_by_gain(runs, run, gain, eps) > delta, 0.0, upper
+        )[1]
+    if 0 < upper < INF and not _is_selection_bound_final(runs, run, upper, delta):
+        upper = min(upper, groups.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
     # The lower bound comes from a test whose set of outputs is preferred to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
-            lambda eps: _bound_delta_of_preferred_set(runs, run, eps, eps) > delta, start * high, high
+            lambda eps: _bound_selection_by_preferred_set(runs, run, eps, eps) > delta, start * high, high
         )
         if low > start * high:
             return low, upper
@@ -101,7 +109,7 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
     return low, high
 
 
-def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
+def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
     """Returns the selection as the only link of a chain.
 
     The bounds of this chain are the convex hull of the bounds of the selection.
@@ -110,12 +118,13 @@ def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
 
-def _is_selection_on_hull(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
+def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1, so the
-    chord that ends at ``epsilon`` is at least as steep as any line that touches them there from below. The upper end is
-    on the hull if the line with the slope of this chord is below the curve at epsilon 0.
+    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1. So the
+    chord of the upper ends to the left of ``epsilon`` is at least as steep as any line that touches the upper ends from
+    below at ``epsilon``. The upper end is on the hull if the line with the slope of this chord is below the curve at
+    epsilon 0.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:
@@ -129,35 +138,38 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
 
     @cache
     def prepare_selection_forward() -> tuple[KnownRun, float]:
-        return run, _compute_gain_of_selecting(runs, run)
+        return run, _compute_gain_of_selection(runs, run)
 
     @cache
     def prepare_selection_backward() -> tuple[KnownRun, float]:
-        return _reverse_known_run(run), _compute_gain_of_selecting(runs, _reverse_known_run(run))
+        return _reverse_run_of_selection(run), _compute_gain_of_selection(runs, _reverse_run_of_selection(run))
 
     def bound_selection_from_above(epsilon: float) -> Bound:
         if epsilon >= 0:
-            return Bound(0.0, min(_bound_selected_delta(runs, *prepare_selection_forward(), epsilon), 1.0), "derived")
-        there = _bound_selected_delta(runs, *prepare_selection_backward(), -epsilon)
+            return Bound(
+                0.0, min(_bound_selection_by_gain(runs, *prepare_selection_forward(), epsilon), 1.0), "derived"
+            )
+        there = _bound_selection_by_gain(runs, *prepare_selection_backward(), -epsilon)
         return Bound(0.0, min(_mirror_selection_delta(there, epsilon).hi, 1.0), "derived")
 
     return bound_selection_from_above
 
 
-def _compute_gain_of_selecting(runs: Repetitions, run: KnownRun) -> float:
+def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
     """Returns an upper bound of the gain, by which the loss of the selection may exceed the loss of one run."""
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
 def _bound_selection_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
     """Returns the largest lower bound of delta that tests with several thresholds attain."""
-    gain = _compute_gain_of_selecting(runs, run)
+    gain = _compute_gain_of_selection(runs, run)
     return max(
-        _bound_delta_of_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES
+        _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST))
+        for share in _SHARES
     )
 
 
-def _reverse_known_run(run: KnownRun) -> KnownRun:
+def _reverse_run_of_selection(run: KnownRun) -> KnownRun:
     """Returns the same run in the other direction."""
     return replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
 
@@ -170,19 +182,19 @@ def _mirror_selection_delta(delta: float, epsilon: float) -> Range:
     return exp(epsilon) * delta - expm1(epsilon)
 
 
-def _bound_selected_delta(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
+def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
     """Returns the upper bound mean * delta(eps - gain), where ``mean`` is the mean number of runs."""
     if not gain < _LARGEST:
         return 1.0
     return (runs.mean * run.delta((Range(epsilon) - gain).lo).upper).hi
 
 
-def _bound_delta_of_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
+def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
     """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
 
-    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has
-    r - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output
-    is in the set with the probabilities h(r) and h(s), where h is ``runs.selection_probability``. So delta of the
+    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
+    the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in
+    the set with probability h(r) under P and h(s) under Q, where h is ``runs.repeated_probability``. So delta of the
     selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
     first term from below, and a tangent bounds h(s) from above.
     """
@@ -191,17 +203,17 @@ def _bound_delta_of_preferred_set(runs: Repetitions, run: KnownRun, epsilon: flo
     if not (0 < d < 1 and runs.is_computable and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
-    for part in _BESIDE if threshold > 0 else ():  # r - e^e s <= delta(e)
+    for part in _BESIDE if threshold > 0 else ():  # r - e^eps s <= delta(eps)
         below = Range(part * threshold)
         room = exp(below) * expm1(threshold - below)
         if room.lo > 0:
             most = min(most, ((Range(run.delta(below.lo).upper) - d) / room).hi)
     most = min(max(most, 0.0), 1.0)
     edges = [0.0] + [most * 2.0 ** (k - _CELLS) for k in range(_CELLS + 1)]
-    ahead = [runs.selection_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
+    ahead = [runs.repeated_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
     least = math.inf
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
-        behind = runs.selection_probability(a)
-        later = behind + runs.selection_slope(a) * (Range(b) - a)
+        behind = runs.repeated_probability(a)
+        later = behind + runs.differentiate_repeated_probability(a) * (Range(b) - a)
         least = min(least, (ahead[i] - y * behind).lo, (ahead[i + 1] - y * later).lo)
     return min(max(least, 0.0), 1.0)

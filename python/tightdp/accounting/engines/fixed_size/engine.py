@@ -1,8 +1,9 @@
 """Samples of fixed size with Gaussian noise under "replace" (docs/theory/adaptive.md).
 
-The joined pair of the grid engine bounds each step against the worst data sets of that step, for each epsilon. Here an
-adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data sets bounds
-the best choice from above, and two data sets that alternate bound it from below.
+The joined pair of the grid engine (docs/theory/grid.md section 6.2) bounds each step against the worst data sets of
+that step, for each epsilon. Here an adversary who sees all earlier outputs chooses the data sets of the next step.
+Value iteration over all data sets bounds the delta of the best adversary from above. An adversary who alternates
+between two data sets bounds this delta from below.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ and 2^15 points."""
 MOST_STEPS = 1 << 14
 BLOCK = 2000
 """Largest number of steps in a block. Value iteration over 2,000 steps takes a second or two. The curve of a block is
-then composed like that of a pair."""
+then composed like the curve of a pair."""
 SWITCHES = 256
-"""Largest number of choices of the adversary who attains the lower bound. Each choice is for a block of steps."""
+"""Largest number of choices of the adversary who attains the lower bound. Each choice holds for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
 """Least and largest noise multiplier for which grids of so many points are useful."""
 CURVES = 32
@@ -133,7 +134,8 @@ def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
 
 
 class _UnknownError(Exception):
-    """Error that is raised if no grid serves or the budget cut the work short. So no incomplete curve is cached."""
+    """Error that is raised if no grid serves or the budget cut the work short. The cache keeps no result of a call that
+    raises."""
 
 
 @lru_cache(maxsize=CURVES)
@@ -150,7 +152,8 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # The tilt is that of a saddle point, or smaller if the mass outside the grid would then exceed the curve at delta.
+    # The tilt is the tilt of a saddle point, or a smaller one if the mass outside the grid would then exceed the curve
+    # at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )

@@ -17,7 +17,7 @@ _ROUNDINGS = 64 * ULP
 
 
 class Side(NamedTuple):
-    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h), one row for each cell.
+    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h) of width h, one row for each cell.
 
     The epsilons are the middle of the cell, and the points at distance ``STEP`` h before and after the middle.
     """
@@ -35,7 +35,8 @@ def list_fixed_size_epsilons(n: int, h: float) -> Array:
 def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     """Returns the masses under P, at the losses -n h, ..., n h, of a distribution that the pair dominates.
 
-    ``right`` bounds the pair, and ``left`` bounds the reversed pair.
+    Here n is the number of cells of ``right`` and of ``left``. ``right`` bounds the pair, and ``left`` bounds the
+    reversed pair.
     """
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
@@ -44,7 +45,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0. So the values may be set to 0 from the node before the first value <= 0 on.
+    # The curve is at least 0. So all values from the node before the first value <= 0 on may be set to 0.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
     return _build_fixed_size_masses(values, n, h)
@@ -53,7 +54,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
 def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
 
-    For x < 1 they are bounds of the curve minus the trivial curve 1 - x.
+    For x < 1 the trivial curve 1 - x is subtracted from the curve, and the bounds hold for the difference.
     """
     at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
@@ -77,7 +78,7 @@ def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 
-    def compute_slope_of_hull_piece(i: int, j: int) -> float:
+    def compute_slope_of_fixed_size_piece(i: int, j: int) -> float:
         before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
         width = x[j] - start
         bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
@@ -85,7 +86,7 @@ def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
 
     nodes, slopes = [-1], [-np.inf]  # nodes of the hull so far, and the slopes of its pieces that end there
     for j in range(2 * n + 1):
-        while (ahead := compute_slope_of_hull_piece(nodes[-1], j)) < slopes[-1]:
+        while (ahead := compute_slope_of_fixed_size_piece(nodes[-1], j)) < slopes[-1]:
             nodes.pop()
             slopes.pop()
         nodes.append(j)

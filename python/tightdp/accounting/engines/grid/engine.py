@@ -1,4 +1,4 @@
-"""The grid engine: any composition of losses with atoms, densities or both, certified (docs/theory/grid.md).
+"""The grid engine, for any composition of losses with atoms, densities or both (docs/theory/grid.md).
 
 Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
 tilted towards the requested point of the curve, and composed by fast Fourier transforms. Many steps are composed in
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...._core import Budget, grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import MixtureOfGaussians, TruncatedPoissonSampled
-from ...pairs.kinds import has_mechanism_of_type
+from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed
 from ..closed_form.truncation import charge_sample_truncation
@@ -31,8 +31,8 @@ BYTES_PER_POINT = 256
 """Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
 transform."""
 MOST_POINTS = 1 << 20
-"""Number of points of the largest grid. All grids that are tried for it have five times as many points together, which
-take half a second."""
+"""Number of points of the largest grid. All grids that are tried for one answer have five times as many points
+together, which take half a second."""
 MOST_STEPS = float(2**53)
 
 
@@ -55,13 +55,13 @@ class Grid:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
-        with _limit_work(parts, request):
+        with _limit_grid_work(parts, request):
             return _bound_by_grids(parts, direction, partial(grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        with _limit_work(parts, request):
+        with _limit_grid_work(parts, request):
             return _bound_by_grids(parts, direction, partial(grid_delta, epsilon=epsilon), request, nothing)
 
     def bound_deltas_from_above(
@@ -93,13 +93,14 @@ def _list_grid_distributions(
     ]
 
 
-def _limit_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
+def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows whether they do.
-    The whole budget of the question remains for a width below the default, which somebody has asked for.
+    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows how many points are
+    needed. A width below the default was asked for explicitly, so the answer may then take the whole budget of the
+    question.
     """
-    limited = request.width >= DEFAULT.width and has_mechanism_of_type(parts, MixtureOfGaussians)
+    limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()
 
 

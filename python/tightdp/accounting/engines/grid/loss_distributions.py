@@ -25,16 +25,16 @@ from ...._core import (
 )
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
-from ....selections_and_groups import Derived
+from ....selections_and_groups import SelectionOrGroup
 from ...numerics.outward import Number, Range, as_range
-from ...pairs.members import BinaryRange
+from ...pairs.members import BinaryRangeMember
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.orders import unite_orders_of_pair
 from ...pairs.replacement import (
     Replaced,
     ReplacedClass,
     ReplacedGaussian,
-    SymmetricLosses,
+    ReplacedLosses,
     Zeroed,
     bracket_replaced_losses,
 )
@@ -66,7 +66,7 @@ def explain_missing_grid_distribution(mechanism: m.Mechanism, direction: Directi
             return _explain_missing_grid_sample(inner)
         case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
             return _explain_missing_grid_sample(mechanism)
-        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
+        case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | SelectionOrGroup():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * GRID_KEPT_DEVIATIONS * sigma > GRID_MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
@@ -133,7 +133,7 @@ def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> Boun
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _prepare_draws_for_grid(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _build_replaced_poisson_sample(inner, q)
+            return _prepare_replaced_sample_for_grid(inner, q)
         case Replaced(PrivacyLoss() as given):
             one = _prepare_complete_pair_for_grid(given.dominated)
             return BoundingDistributions(
@@ -167,7 +167,7 @@ def _prepare_unsampled_for_grid(mechanism: m.Mechanism, direction: Direction) ->
             return _as_exact_grid_distribution(
                 GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta)
             )
-        case BinaryRange(eta, _):
+        case BinaryRangeMember(eta, _):
             pair = _prepare_ranges_for_grid(mechanism.list_atoms(), step=Range(eta))
             return _as_exact_grid_distribution(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
@@ -216,14 +216,14 @@ def _prepare_poisson_sample_for_grid(inner: m.Mechanism, q: float, direction: Di
     return BoundingDistributions(upper, tuple(one.poisson(q, add) for one in base.lowers))
 
 
-def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDistributions:
+def _prepare_replaced_sample_for_grid(inner: m.Mechanism, q: float) -> BoundingDistributions:
     """Returns the distributions of replacing a record in a Poisson sample (docs/theory/replace.md section 8).
 
-    They are exact for integer noise, unless it takes too many values.
+    The distributions are exact for integer noise, unless the noise takes too many values.
     """
     if q < 1:
         match inner:
-            case m.DiscreteGaussian(sigma, sensitivity) if _is_moderate(sigma, sensitivity):
+            case m.DiscreteGaussian(sigma, sensitivity) if _is_noise_moderate_for_grid(sigma, sensitivity):
                 return _as_exact_grid_distribution(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
             case m.DiscreteLaplace(scale, sensitivity) if 2 * sensitivity < GRID_MOST_ATOMS and scale > _LEAST_SCALE:
                 return _as_exact_grid_distribution(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
@@ -235,7 +235,7 @@ def _build_replaced_poisson_sample(inner: m.Mechanism, q: float) -> BoundingDist
     )
 
 
-def _is_moderate(sigma: float, sensitivity: int) -> bool:
+def _is_noise_moderate_for_grid(sigma: float, sensitivity: int) -> bool:
     """Tells whether discrete Gaussian noise has few enough values around three means, and no losses near overflow."""
     values = 6 * GRID_KEPT_DEVIATIONS * sigma
     return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
@@ -248,11 +248,11 @@ _LEAST_SCALE = 1e-100
 def _prepare_replacement_for_grid(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
-    """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
+    """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
-    The inclusion probability is between ``low`` and ``high``. ``base`` bounds the replacement of a record that is in
-    the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson sampling one of the
-    two exchanged records may contribute nothing.
+    The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
+    record that is in the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson
+    sampling one of the two exchanged records may contribute nothing.
     """
     if low == 1:
         return base
@@ -286,7 +286,7 @@ def _prepare_draws_for_grid(
     Replacing the record moves the sum by at most 2k, and zeroing the record moves it by at most k.
     """
     sigma = mechanism.mechanism.noise_multiplier
-    drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
+    drawn, lost = mixtures.list_mixture_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
     one, two = list(drawn), mixtures.scale_mixture_shifts(list(drawn), 2.0)
     if replaced:
         ahead, behind, attained = two, two, two
@@ -333,8 +333,8 @@ def _prepare_zeroed_record_for_grid(inner: m.Mechanism, q: float, direction: Dir
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
-    if (known := _build_zeroed_class(inner, q)) is not None:
-        return _build_from_pair(known[0], direction)
+    if (known := _find_zeroed_class_for_grid(inner, q)) is not None:
+        return _prepare_pair_for_grid(known[0], direction)
     return grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
@@ -349,19 +349,19 @@ def _prepare_zeroed_members_for_grid(inner: m.Mechanism, q: float, direction: Di
     )
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
-    if (known := _build_zeroed_class(inner, q)) is not None:
-        found += tuple(_build_from_pair(pair, direction) for pair in known[1])
+    if (known := _find_zeroed_class_for_grid(inner, q)) is not None:
+        found += tuple(_prepare_pair_for_grid(pair, direction) for pair in known[1])
     return found
 
 
-def _build_zeroed_class(inner: m.Mechanism, q: float) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
+def _find_zeroed_class_for_grid(inner: m.Mechanism, q: float) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
     """Returns the pairs of ``build_zeroed_class`` if ``inner`` is a class with such pairs."""
     if not isinstance(inner, (m.PureDP, m.ApproximateDP)) or not 0 < q < 1:
         return None
     return build_zeroed_class(inner.nominal_epsilon, getattr(inner, "nominal_delta", 0.0), Range(q))
 
 
-def _build_from_pair(pair: PairOfAtoms, direction: Direction) -> GridLaw:
+def _prepare_pair_for_grid(pair: PairOfAtoms, direction: Direction) -> GridLaw:
     """Returns the distribution of a pair for the direction "remove", or of its reverse for "add"."""
     law = _prepare_ranges_for_grid(pair.atoms, pair.infinity, minus_infinity=pair.minus_infinity)
     return law.reversed() if direction == "add" else law
@@ -428,7 +428,7 @@ def _prepare_replaced_class_for_grid(pair: ReplacedClass) -> BoundingDistributio
     )
 
 
-def _prepare_symmetric_losses_for_grid(found: SymmetricLosses) -> GridLaw:
+def _prepare_symmetric_losses_for_grid(found: ReplacedLosses) -> GridLaw:
     """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
     atoms = found.list_atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)

@@ -1,4 +1,4 @@
-"""Weights of mixtures of Gaussians, and of the samples that lead to them (docs/theory/mixtures.md)."""
+"""Weights of mixtures of Gaussians, and of samples that lead to such mixtures (docs/theory/mixtures.md)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of draws of the record is left out. The left-out probability counts as revealing
-everything."""
+"""Probability below which a number of times that the record is drawn is left out. The left-out probability counts as
+revealing everything."""
 
 Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
@@ -31,7 +31,8 @@ def measure_error_of_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest probability.
+    The probabilities are doubles, whose sum may differ from 1 by a rounding. The probabilities stand for the mixture in
+    which the largest probability makes up this difference.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
@@ -51,7 +52,9 @@ def scale_mixture_shifts(weights: Weights, factor: float) -> Weights:
 
 
 @lru_cache(maxsize=64)
-def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
+def list_mixture_draw_probabilities(
+    sample_size: int, dataset_size: int
+) -> tuple[tuple[tuple[float, Range], ...], float]:
     """Returns the distribution of the number of times that one record is drawn.
 
     The second result bounds the probability of the numbers that are left out.
@@ -86,7 +89,8 @@ deviations if the record is drawn ten thousand times on average."""
 
 
 def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
-    """Returns the weights with ``lost``, and at least 1e-18 of probability of the smallest shifts, moved to shift 0.
+    """Returns the weights after probability was moved to shift 0: all of ``lost``, and at least 1e-18 from the smallest
+    shifts.
 
     The result is dominated by the given mixture, because shifts only become smaller (mixtures.md section 1).
     """
@@ -97,5 +101,5 @@ def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
-"""Probability of the smallest shifts that is moved to shift 0. Compared with it, the left-out probability (``_FAINT``)
-is negligible."""
+"""Probability of the smallest shifts that is moved to shift 0. Compared with this probability, the left-out probability
+(``_FAINT``) is negligible."""

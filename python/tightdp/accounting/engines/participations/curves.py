@@ -1,9 +1,9 @@
 """Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
 The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q). If the adversary is told
-these steps, the curve is that of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
-little noise, the outputs show which steps these are. The loss is then smaller by the logarithm of the probability that
-exactly these steps hold the record. This gives a lower bound that is nearly the truth.
+these steps, the curve is the curve of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
+little noise, the outputs show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of
+the probability that exactly these steps hold the record. This gives a lower bound that is nearly the truth.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def list_likely_participations(count: int, q: float) -> Participations:
     with localcontext(CONTEXT):
         anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
-    # A ratio of neighbouring masses has five roundings, including that of the odds. Its product with the mass before
-    # adds one more.
+    # A ratio of neighbouring masses has five roundings, including the rounding of the odds. The product of the ratio
+    # and the mass before adds one more rounding.
     error = 4 * ULP * (np.abs(np.arange(first, last + 1) - mode) + 1.0)
     sums = 2 * len(shape) * ULP
     low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
@@ -98,7 +98,7 @@ def take_largest_participations(count: int, q: float) -> Participations:
 def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
     """Returns the single ``number`` in place of all numbers of participations.
 
-    ``mass`` bounds the mass that it stands for, from below for lower bounds and from above for upper bounds.
+    ``mass`` bounds the mass that this number stands for, from below for lower bounds and from above for upper bounds.
     """
     one = np.array([mass])
     return Participations(count, q, number, number, one, one, one, one, one)
@@ -126,7 +126,8 @@ class ParticipationMixture:
     """Bounds of sum_k P(K = k) delta_k(eps + k rare + (n - k) common) for eps >= 0.
 
     Here delta_k is the curve of Gaussians whose mu^2 add up to ``beside`` + k ``mu_squared``, and n is the number of
-    steps. The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for negative epsilons.
+    steps. The arguments ``rare`` and ``common`` shift epsilon for each step with the record and for each step without
+    it. The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for negative epsilons.
     """
 
     def __init__(
@@ -139,25 +140,25 @@ class ParticipationMixture:
         return numbers * self._rare + (self._k.count - numbers) * self._common
 
     def _bound_curves_below(self, numbers: _Array, epsilon: float) -> _Array:
-        """Returns lower ends of the curves of these numbers."""
+        """Returns lower ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        at = np.where(mu > _SERVED[1], _move_epsilon_to_largest_mu(at, mu, _MARGIN), at)
+        at = np.where(mu > _SERVED[1], _move_epsilon_of_participations(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
 
     def _bound_curves_above(self, numbers: _Array, epsilon: float) -> _Array:
-        """Returns upper ends of the curves of these numbers."""
+        """Returns upper ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
         at = np.maximum(np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
         high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
-        if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
+        if far.any():  # delta <= Phi(-a) <= e^{-a^2/2} for a = eps/mu - mu/2
             away = np.maximum(
-                _move_epsilon_to_largest_mu(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
+                _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
             )
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
@@ -208,7 +209,7 @@ class ParticipationMixture:
             end = begin
 
 
-def _move_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+def _move_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
     """Returns the epsilon that has the same a = epsilon/mu - mu/2 at the largest mu served as ``epsilon`` has at
     ``mu``.
 
@@ -228,7 +229,7 @@ def build_participation_mixture_above(k: Participations, mu_squared: Range, besi
 def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
     """Returns the mixture sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})).
 
-    It is the curve if the outputs show which steps hold the record. It may be used only if
+    This mixture is the curve of outputs that show which steps hold the record. The mixture may be used only if
     ``is_monotone_when_participation_told`` returns True.
     """
     return ParticipationMixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
@@ -242,13 +243,14 @@ def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound for "remove".
 
-    It is the curve of outputs that show which steps hold the record, plus the probability that they do not show this.
-    If the mixture of curves over K is smaller, it is used instead.
+    The bound is the curve of outputs that show which steps hold the record, plus the probability of outputs that do not
+    show this. If the mixture of the curves over K is smaller, the mixture is the bound.
     """
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # Distances of the means of N(1) and N(0) from the point where the two parts of the mixture are equal.
+    # The two parts of the mixture have the same density at one output. ``near`` is the distance of that output from the
+    # mean with the record, and ``far`` from the mean without the record, in standard deviations.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -261,7 +263,7 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
 
 
 _DENSITY = 0.39894228040143274
-"""phi(0), rounded up: Phi(-t) <= phi(t)/t."""
+"""The standard normal density phi at 0, rounded up. It bounds phi(t) in the tail bound Phi(-t) <= phi(t)/t."""
 _NOTHING = 1e-9
 """Largest relative gain in delta for which the second of two bounds is not computed."""
 
@@ -269,7 +271,8 @@ _NOTHING = 1e-9
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound for "add".
 
-    The losses are bounded by the probability that the record is in none of the steps.
+    No loss of the sampled steps exceeds minus the logarithm of the probability that the record is in none of these
+    steps.
     """
     mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 
@@ -348,7 +351,8 @@ in log delta or in log epsilon."""
 
 
 def _compare_participation_delta(value: float, delta: float) -> float:
-    """Returns ln(value / delta). In spite of roundings, it is positive if and only if ``value`` exceeds ``delta``."""
+    """Returns ln(value / delta). In spite of roundings, the result is positive if and only if ``value`` exceeds
+    ``delta``."""
     if not value > 0:
         return -math.inf
     ratio = math.log(value) - math.log(delta)

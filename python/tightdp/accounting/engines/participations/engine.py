@@ -29,12 +29,12 @@ MOST_SIGMA = 0.1
 """Largest noise multiplier. Other engines serve larger noise multipliers better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Largest count * q * sigma^2. Above it, the curves of many participation counts overlap, and each of these curves
-takes time."""
+"""Largest count * q * sigma^2 for ``count`` steps of sampling probability q and noise multiplier sigma. Above this
+number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
 record that is removed or added. The mixture of curves, whose terms take long, is not needed there. Up to this noise
-multiplier, one number may also stand for all participation counts if there are more than ``MOST_SPAN`` of them."""
+multiplier, one number may also stand for all participation counts if these are more than ``MOST_SPAN``."""
 
 
 class CurveBounds(NamedTuple):
@@ -69,7 +69,7 @@ class ByParticipations:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by sums over the number of participations.
 
-        At a negative epsilon the sums are those of the reversed pair.
+        At a negative epsilon the sums are computed for the reversed pair.
         """
         back = epsilon < 0
         found = _find_participation_curves(parts, _REVERSED[direction] if back else direction)
@@ -92,7 +92,8 @@ def _build_participation_bound(lower: float, upper: float) -> Bound:
 
 @lru_cache(maxsize=16)
 def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBounds | None:
-    """Returns bounds of the curve of one sampled Gaussian and plain ones; None if the engine cannot serve the parts."""
+    """Returns bounds of the curve of one sampled Gaussian and plain Gaussians; None if the engine cannot serve the
+    parts."""
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
     if len(sampled) != 1:
@@ -114,7 +115,8 @@ def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBound
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if sigma > SHARP_SIGMA if not told_apart else count * share.hi * sigma**2 > overlap:
         return None
-    # Replacing a record in a sample moves an output twice as far. Plain Gaussians are translated to "replace" already.
+    # Replacing a record in a sample moves an output twice as far as removing it. Plain Gaussians are translated to
+    # "replace" already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
     if not participations.is_monotone_when_participation_told(share, once):
         return None

@@ -19,7 +19,8 @@ def build_prv_on_device(device: int) -> Prv:
 
 
 def build_cupy_backend(device: int) -> _Cupy:
-    """Returns the arrays of a device. Raises RuntimeError or ImportError if the device or CuPy is missing."""
+    """Returns the arrays of a device. Raises RuntimeError if the device is missing, and ImportError if CuPy is
+    missing."""
     kernels = require_module(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]

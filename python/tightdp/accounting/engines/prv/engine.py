@@ -1,4 +1,4 @@
-"""The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds and its rounding accounted for.
+"""The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds, which are widened by all rounding errors.
 
 Privacy losses are discretised without changing their means, and composed by one real Fourier transform for each
 distinct mechanism. The resulting curve is right up to ``eps_error`` in epsilon and ``delta_error`` in delta
@@ -22,15 +22,15 @@ _MOST_RUNS = 10**15
 need more memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
-"""Smallest and largest noise multiplier that are served. Their squares, the inverses of these and the losses are far
-from overflow and underflow."""
+"""Smallest and largest noise multiplier that are served. The squares of both, the inverses of these squares and the
+losses are far from overflow and underflow."""
 
 
 class Prv:
     """The engine of privacy random variables.
 
-    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``). It
-    takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``).
+    The function ``compose`` takes ``bytes_a_point`` bytes of a device's memory for each grid point.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Prv:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon. The error terms of delta share the width that the mesh does not explain."""
+        """Bounds epsilon. The error terms of delta share the width that the term "mesh" does not explain."""
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
@@ -68,7 +68,7 @@ class Prv:
         return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Bounds delta. The mesh has the width that the other error terms do not explain."""
+        """Bounds delta. The term "mesh" is the width that the other error terms do not explain."""
 
         def ask_prv_for_delta(high: bool) -> tuple[float, float, float, float, float]:
             runs = _list_prv_runs(parts, direction, high)

@@ -18,22 +18,24 @@ _LEAST = 2.0**-480
 """Smallest size of a power that is kept. Products of smaller numbers would underflow (docs/theory/fft.md, Theorem
 4)."""
 BYTES_A_POINT = 128.0
-"""Bytes of a device's memory for each grid point. They hold the masses, two spectra with their products and masks, and
-the work space of the transform."""
+"""Bytes of a device's memory for each grid point: for the masses, two spectra with their products and masks, and the
+work space of the transform."""
 
 Loss = tuple[str, float, float, int, float]
-"""Name, first parameter, sampling probability, count, 0."""
+"""A loss as (name, first parameter, sampling probability, count, 0). The 0 stands for the probability of an infinite
+loss, which the core accounts for itself."""
 Sums = tuple[float, float, float]
 
 
 class PrvBackend(Protocol):
-    """An array library with the cells of a loss."""
+    """An array library, with a method that computes the cells of a loss."""
 
     name: str
     xp: Any
 
     def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
-        """Returns P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
+        """Returns the probability that the loss is in ((first + i - 1/2) h, (first + i + 1/2) h], for each
+        i < count."""
 
     def copy_to_host(self, array: Any) -> Any:
         """Returns a NumPy array with the same values."""
@@ -44,8 +46,8 @@ def compose_prv_by_transforms(
 ) -> tuple[Any, list[Sums], float, float]:
     """Returns the same results as the core's ``compose``.
 
-    The results are n masses of the composed loss, sums over each loss's cells, the transform's kappa, and the relative
-    error of each mass.
+    The results are n masses of the composed loss, sums over each loss's cells, the error bound kappa of the transform,
+    and the relative error of each mass.
     """
     xp = backend.xp
     kappa = check_prv_transform_rounding(backend, n)
@@ -55,16 +57,17 @@ def compose_prv_by_transforms(
         found, additions = _sum_prv_cells(xp, cells, first)
         sums.append(found)
         masses, folds = _wrap_prv_cells(xp, cells, first, n)
-        spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
+        spectrum = _raise_prv_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # The relative error of a mass in units of u, the unit roundoff: 4 for its cells, 1 for the division, 3 as in the
-    # compiled core, and 1 for each addition.
+    # The relative error of a mass, in units of the unit roundoff, is at most 8 plus 1 for each addition. The 8 are 4
+    # for the cells, 1 for the division, and 3 as in the compiled core.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
 def bound_prv_transform_rounding(n: int) -> float:
-    """Returns kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
+    """Returns the error bound kappa of a library's transforms of length n, a power of two (docs/theory/fft.md, section
+    4)."""
     return 10 * _UNIT * (math.log2(n) + 2)
 
 
@@ -93,9 +96,10 @@ def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
     """Returns the errors of the transform and of its inverse for a geometric distribution.
 
     The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
-    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f). Here both are computed with errors
-    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is
-    taken of half the angle, and the second sine of the whole angle.
+    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f) at the frequency f, where w = e^{-2
+    pi i/n}. Here both are computed with errors of some 20 u, where u is the unit roundoff. The denominator is computed
+    without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is taken of half the angle, and the second
+    sine of the whole angle.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)
@@ -132,18 +136,18 @@ def _wrap_prv_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
 
 
-def _raise_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
+def _raise_prv_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
     """Returns z^count by repeated squaring. Numbers whose products could underflow become zero."""
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _discard_small_spectrum(xp, result * z)
+            result = z if result is None else _discard_small_prv_spectrum(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _discard_small_spectrum(xp, z * z)
+        z = _discard_small_prv_spectrum(xp, z * z)
 
 
-def _discard_small_spectrum(xp: Any, z: Any) -> Any:
+def _discard_small_prv_spectrum(xp: Any, z: Any) -> Any:
     """Returns ``z`` with numbers whose products could underflow set to zero."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

@@ -19,32 +19,32 @@ _SCAN = 4.0
 """Ratio of neighbouring orders in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
-"""Number of golden sections after the scan. They find the order up to a relative 4^2 * 0.618^28 = 2e-5, and the minimum
-up to the square of that."""
+"""Number of golden sections after the scan. So many sections find the order up to a relative 4^2 * 0.618^28 = 2e-5, and
+the minimum up to about the square of this error."""
 
 
 def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Returns the smallest upper bound of epsilon(delta) over the orders searched, at least 0.
 
-    It is infinite if every moment is infinite.
+    The bound is infinite if every moment is infinite.
     """
     return max(minimize_over_renyi_orders(lambda c: epsilon_at_renyi_order(c, log_moment(c), delta))[0], 0.0)
 
 
 def convert_moments_to_delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return convert_log_delta_to_delta(
+    return convert_renyi_log_delta(
         minimize_over_renyi_orders(lambda c: log_delta_at_renyi_order(c, log_moment(c), epsilon))[0]
     )
 
 
-def convert_log_delta_to_delta(log_delta: float) -> float:
+def convert_renyi_log_delta(log_delta: float) -> float:
     """Returns delta, at most 1, from an upper bound of its logarithm."""
     return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 
 
 def epsilon_at_renyi_order(c: float, moment: float, delta: float) -> float:
-    """Returns the upper bound of epsilon from the single order c + 1. It may be negative."""
+    """Returns the upper bound of epsilon from the single order c + 1. The bound may be negative."""
     if not moment < INF:
         return INF
     return ((moment + log_factor_of_renyi_conversion(c) - log(delta)) / c).hi
@@ -80,9 +80,9 @@ def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, 
 
 
 def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum of ``value``, attained near ``start``, from few evaluations, as one may take a second.
+    """Returns the minimum of ``value``, attained near ``start``, from few evaluations.
 
-    ``value`` may be infinite at ``start``.
+    One evaluation may take a second. ``value`` may be infinite at ``start``.
     """
     best_at, best = start, value(start)
     while best == INF and best_at > _LEAST:
@@ -99,8 +99,8 @@ def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> 
 _STEP = 1.5
 """Ratio of orders in a descent."""
 _FEW = 6
-"""Number of golden sections after a descent. They find the order up to 1.5^2 * 0.618^6 = 8 %, and the minimum up to a
-fraction of the square of that."""
+"""Number of golden sections after a descent. So many sections find the order up to 1.5^2 * 0.618^6 = 8 %, and the
+minimum up to a fraction of the square of this error."""
 
 
 def _refine_best_renyi_order(

@@ -1,6 +1,8 @@
 """The engine of Renyi differential privacy, which has an upper bound of most compositions (docs/theory/conversions.md).
 
-The lower bound is trivial, except for one release of a class that is defined by Renyi divergences.
+The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
+(``moments.py``). The lower bound on epsilon or delta is trivial, except for one release of a class that is defined by
+Renyi divergences.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ class Renyi:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon by the best order, at the part of ``delta`` that the failures leave.
+        """Bounds epsilon by the best order, at the part of ``delta`` that the failures of (epsilon, delta)-DP
+        mechanisms leave.
 
-        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
@@ -52,12 +55,12 @@ class Renyi:
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Bounds delta by the best order, and adds the probability of a failure.
+        """Bounds delta by the best order, and adds the probability that an (epsilon, delta)-DP mechanism fails.
 
-        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
-        rest = conversion.convert_log_delta_to_delta(
+        rest = conversion.convert_renyi_log_delta(
             _minimize_renyi_bound(kept, lambda c, k: conversion.log_delta_at_renyi_order(c, k, epsilon))
         )
         upper = (failure + (1 - failure) * rest).hi
@@ -85,8 +88,8 @@ def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:
 def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
     """Returns the smallest ``value`` of c and K(c) over the orders that are searched.
 
-    If there are many parts, the best order is first estimated from a few parts that are spread over all. Near this
-    order the moments of all parts are added up, for as many orders as the budget allows.
+    If there are many parts, the best order is first estimated from a few parts that are spread over all parts. Near
+    this order the moments of all parts are added up, for as many orders as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
         return conversion.minimize_over_renyi_orders(lambda c: value(c, sum_renyi_moments(parts, c)))[0]
@@ -121,7 +124,7 @@ _UNITS, _UNITS_SAMPLED = 10**5, 10**6
 """Work units for one moment. The moment of a Gaussian, sampled or not, takes a tenth of a millisecond. The moment of
 other noise on a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
-"""Work units that a question may spend beyond its budget on the first order, so that it has an upper end."""
+"""Work units that a question may spend beyond its budget on the first order, so that the answer has an upper end."""
 
 
 def sum_renyi_moments(parts: Parts, c: float) -> float:
@@ -161,7 +164,7 @@ def split_failures_from_moments(parts: Parts) -> tuple[Parts, Range]:
 
 
 def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from it.
+    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from that one.
 
     If an approximate mechanism is sampled, the sampling is left out, which by joint convexity never reduces moments.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
-from ....selections_and_groups import Derived
+from ....selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps_mechanism
 from ...pairs.neighbors import translate_to_replacement
@@ -41,7 +41,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
         case m.ZCDP(rho, xi):
             return (Range(c) * ((Range(c) + 1) * rho + xi)).hi
-        case Replaced(m.ZCDP(rho, xi)):  # two steps: conversions.md section 1
+        case Replaced(m.ZCDP(rho, xi)):  # a replacement is two steps: conversions.md section 1
             order = Range(c) + 1
             return (Range(c) * (4 * rho * order + xi * (2 + 1 / (2 * order - 1)))).hi
         case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
@@ -54,7 +54,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
             ratio = Range(sensitivity) / sigma  # Canonne, Kamath and Steinke 2020, Theorem 4
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
-        case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
+        case m.BoundedRange(eta):  # these mechanisms are eta^2/8-zCDP and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
         case m.MixtureOfGaussians():
             return _bound_moment_of_mixture(mechanism, 1.0, 1.0, c)
@@ -90,7 +90,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
-        case Derived():
+        case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
             return (selected * Range(bound_renyi_moment(inner, c))).hi
@@ -112,9 +112,9 @@ def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
 def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
-    The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
-    roundings. A term of the sum has a few more roundings, including the error of NumPy's expm1. The sum adds one
-    rounding.
+    ``q`` is the sampling probability. The bound follows because the moment is jointly convex in the two densities. All
+    numbers here are positive. An exponent has at most ten roundings. A term of the sum has a few more roundings,
+    including the error of NumPy's expm1. The sum adds one rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -185,8 +185,8 @@ def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     """Bounds K of a curve that equals a "remove" curve for eps >= 0 and an "add" curve for eps < 0.
 
     ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps,
-    so M - 1 of the joined curve is at most twice the bound of the two. In a class of pairs that need not be symmetric
-    it is at most four times that bound (docs/theory/conversions.md section 4).
+    so M - 1 of the joined curve is at most 2 (e^k - 1). In a class of pairs that need not be symmetric, M - 1 is at
+    most 4 (e^k - 1) (docs/theory/conversions.md section 4).
     """
     once = _scale_moment_excess_by_two(k)
     return _scale_moment_excess_by_two(once) if is_or_wraps_mechanism(doubled, m.ZCDP, m.BoundedRange) else once

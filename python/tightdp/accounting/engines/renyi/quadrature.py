@@ -1,8 +1,8 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
 Here W = 1 - q + q e^x and x = u/sigma - 1/(2 sigma^2), where u is standard normal. M is computed by the trapezoidal
-rule with step h. For every y < pi sigma its relative error is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1). This holds
-because |W(u + iv)| <= W(u), and because W has no zero in the strip |v| <= y.
+rule with step h. For every y < pi sigma the relative error of M is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1). This
+holds because |W(u + iv)| <= W(u), and because W has no zero in the strip |v| <= y.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _EXPONENT = 60.0
 """The step h is chosen for e0 <= 2.1 e^-60. Then even 1e9 steps of a composition have a small error together."""
 _RELATIVE = 3 * math.exp(-_EXPONENT)
 _REACH = 12.0
-"""Nodes u run from -12 to a/sigma + 12. The part of the sum to the left of them is below a e^-70. To the right of the
-last node the terms decay by e^-12 per unit, because the slope of log(W^a phi) is at most a/sigma - u. Here phi is the
-standard normal density."""
+"""Nodes u run from -12 to a/sigma + 12. The part of the sum to the left of the nodes is below a e^-70, where a is the
+order. To the right of the last node the terms decay by e^-12 per unit, because the slope of log(W^a phi) is at most
+a/sigma - u. Here phi is the standard normal density."""
 _LARGE = 30.0
 """Logarithm of M above which M itself is summed. Otherwise M - 1 is summed, without cancellation."""
 
@@ -88,8 +88,8 @@ def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
 def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     """Returns a range of log E[W(u)^{c+1} W(-u)^{-c}] for 0 < q < 1.
 
-    It is K(c) of the pair of replacing a record (docs/theory/replace.md section 6). The upper end is infinite if more
-    than ``MOST_NODES`` nodes would be needed.
+    This number is K(c), c times the Renyi divergence of order c + 1, of the pair of replacing a record
+    (docs/theory/replace.md section 6). The upper end is infinite if more than ``MOST_NODES`` nodes would be needed.
     """
     h = max(_choose_replaced_quadrature_step(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH

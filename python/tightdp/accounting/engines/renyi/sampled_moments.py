@@ -19,10 +19,10 @@ from . import quadrature
 
 MOST_TERMS = 20_000
 """Largest number of terms of a sum or of nodes of a quadrature. So many take half a millisecond. A moment that needs
-more of them counts as infinite."""
+more terms or nodes counts as infinite."""
 _LEAST = 1e-150
-"""Smallest noise multiplier whose sampled moments are computed. The square of a smaller one would be subnormal, and the
-moments without sampling are used for it."""
+"""Smallest noise multiplier whose sampled moments are computed. The square of a smaller noise multiplier would be
+subnormal. With such little noise the moments without sampling are used."""
 _MOST_INNER = 256
 """Largest integer order for inner mechanisms whose moments are evaluated one by one."""
 
@@ -77,7 +77,7 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
     j = np.arange(2.0, a + 1)
     log_choose = np.cumsum(np.log((a - j + 1) / j)) + math.log(a)
     sampled_out = (a - j) * math.log1p(-q) if q < 1 else np.where(j < a, -INF, 0.0)
-    with np.errstate(divide="ignore"):  # a moment of exactly 1 has no term
+    with np.errstate(divide="ignore"):  # a moment of exactly 1 adds nothing
         large = inner > 30.0
         log_grown = np.where(large, inner, np.log(np.expm1(np.minimum(inner, 30.0))))
     logs = log_choose + j * math.log(q) + sampled_out + log_grown
@@ -88,18 +88,18 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm has roundings of two kinds: roundings of the cumulative sum, whose partial sums are at most
-    # ``chosen``, and roundings of other products and sums, whose results are at most ``size``.
+    # Each logarithm has roundings of two kinds. The cumulative sum rounds its partial sums, which are at most
+    # ``chosen``. Other products and sums round results that are at most ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
     return Range(
-        max(widen_down(_log_one_plus_exp(exponent - slack), 16 * ULP), 0.0),
-        widen_up(_log_one_plus_exp(exponent + slack), 16 * ULP),
+        max(widen_down(_log_one_plus_sampled_moment(exponent - slack), 16 * ULP), 0.0),
+        widen_up(_log_one_plus_sampled_moment(exponent + slack), 16 * ULP),
     )
 
 
-def _log_one_plus_exp(exponent: float) -> float:
+def _log_one_plus_sampled_moment(exponent: float) -> float:
     """Returns log(1 + e^exponent)."""
     return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)

@@ -1,4 +1,7 @@
-"""Moments of repeated runs and of groups of records (docs/theory/derived.md)."""
+"""Moments of repeated runs and of groups of records (docs/theory/derived.md).
+
+The moment K(c) is log E_P[e^{cY}], where Y is the privacy loss.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....selections_and_groups import Derived, Group, RepeatAndSelect, scale_sensitivity_to_group
+from ....selections_and_groups import Group, RepeatAndSelect, SelectionOrGroup, scale_sensitivity_to_group
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import build_group_mixture
 from ...pairs.repetitions import build_repetitions
@@ -20,7 +23,7 @@ _RATIO = 1.25
 """Ratio of neighbouring epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
 
 
-def bound_moment_of_derived(mechanism: Derived, c: float, of: Moment) -> float:
+def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -> float:
     """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(

@@ -1,6 +1,7 @@
 """Moments with a formula, bounded from both sides, and lower bounds of moments that some pair of a mechanism attains.
 
-See docs/theory/conversions.md sections 3 and 14.
+The moment K(c) is log M, where M = E_P[e^{cY}] and Y is the privacy loss. See docs/theory/conversions.md sections 3 and
+14.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _LEAST = 1e-3
 
 
 def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
-    """Returns K(c), which is the same in both directions; [0, infinity] without a formula for it."""
+    """Returns K(c), which is the same in both directions. Returns the range from 0 to infinity if K(c) has no formula
+    here."""
     match mechanism:
         case m.Gaussian(sigma):
             return Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))
@@ -101,15 +103,17 @@ def _bound_attained_moment_of_sample(inner: m.Mechanism, q: float, c: float) -> 
 
 
 def compute_binary_moment(e: Range, c: float) -> Range:
-    """Returns K(c) of binary randomised response: M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
+    """Returns K(c) of e-DP binary randomised response: M - 1 = (exp(ce) - 1)(1 - exp(-(c+1)e)) / (1 + exp(-e))."""
     if (c * e).hi > _EXP_LIMIT:  # M is at most e^{ce}, and at least that times 1/(1 + e^-e)
         return Range(max((c * e - log1p(exp(-e))).lo, 0.0), (c * e).hi)
     return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e)))
 
 
 def _compute_moment_of_atoms(r: Range, wrong: Range, c: float) -> Range:
-    """Returns K(c) of losses r, 0 and -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1)
-    e^{-cr}."""
+    """Returns K(c) of the losses r, 0 and -r, if -r has the mass ``wrong``.
+
+    Then M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}.
+    """
     if (c * r).hi > _EXP_LIMIT:  # the mass at r alone
         return Range(max((c * r + r + log(wrong)).lo, 0.0), (c * r).hi)
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))

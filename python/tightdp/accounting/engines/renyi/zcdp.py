@@ -1,9 +1,9 @@
 """Lower bounds for zCDP from mechanisms with two outputs (docs/theory/conversions.md section 7).
 
-The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). Let P =
-Ber(r) and Q = Ber(s) be Bernoulli distributions. The pair is a member of the class if D_a(P || Q) and D_a(Q || P) are
-at most xi + a rho at every order a > 1. For a given r the smallest such s is found by bisection. Each candidate is
-checked at all orders at once.
+The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). Let
+P = Ber(r) and Q = Ber(s) be Bernoulli distributions. The pair is a member of the class if the Renyi divergences D_a(P
+|| Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. For a given r the smallest such s is found by
+bisection. Each candidate is checked at all orders at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _BISECTIONS = 20
 _MARGIN = 1e-13
 """Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
+"""Numbers c of the orders c + 1 among which the search finds its first guess."""
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
 
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
-    """Returns a lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
+    """Returns a lower bound of epsilon(delta) over the class, which is log((r - delta)/s) for the best member that is
+    found."""
 
     def log_ratio_of_member(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
@@ -48,7 +50,8 @@ def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_delta_below(rho: float, xi: float, epsilon: float) -> float:
-    """Returns a lower bound of delta(epsilon) over the class: r - e^epsilon s."""
+    """Returns a lower bound of delta(epsilon) over the class, which is r - e^epsilon s for the best member that is
+    found."""
 
     def delta_of_member(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
@@ -66,8 +69,8 @@ def _find_best_zcdp_member(
 ) -> tuple[float, float]:
     """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
 
-    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). The loss for
-    which that conversion is an equality has this probability.
+    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). In a pair for
+    which this conversion is an equality, one loss has this probability.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
@@ -86,7 +89,8 @@ def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
     # D_a >= ln(r/s) + ln(r)/(a - 1). So ln(r/s) <= xi + a rho - ln(r)/(a - 1) for a member and every a > 1. This bound
     # is smallest at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
-    # D(Q || P) hardly ever matters: the search takes it into account only if the first result fails the check.
+    # D(Q || P) hardly ever matters, so the search takes D(Q || P) into account only if the first result fails the
+    # check.
     for both in (False, True):
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
