@@ -79,8 +79,28 @@ void rounding_of_a_cut_block() {
         return delta;
     };
     CHECK(std::fabs(curve.delta(0) - exact(0)) <= curve.rounding_bound());
+    CHECK(curve.delta(4 * Curve::kBlock * h) == 0);  // above all points
     const double target = 0.5 + 500.5 * c, eps = curve.epsilon(target);
     CHECK(std::fabs(exact(eps) - target) <= curve.rounding_bound() + 16 * unit * (eps + 1) * c);
+}
+
+// One mass of a whole block is 1/2. Each other mass rounds down when it is added to 1/2, and up when it is discounted
+// before. Few of them may be added to 1/2, on machines with short vectors too.
+void rounding_of_a_whole_block() {
+    constexpr double unit = 0x1p-53, h = 1e-3;
+    std::vector<double> p(Curve::kBlock, 0.5), decay(Curve::kBlock, 1);
+    long double mass = p[0], discounted = p[0];
+    for (std::size_t j = 1; j < p.size(); ++j) {
+        decay[j] = std::exp(-static_cast<double>(j) * h);
+        double steps = std::floor(0.4 / 511 / unit) + 0.49;
+        while (std::fabs(std::fmod(steps * decay[j], 1.0) - 0.52) > 0.01) ++steps;
+        p[j] = steps * unit;
+        mass += p[j];
+        discounted += static_cast<long double>(p[j]) * decay[j];
+    }
+    double sum, weighted;
+    tightdp::baseline::prv_block_sums(p.data(), decay.data(), Curve::kBlock, sum, weighted);
+    CHECK(std::fabs(sum - mass) + std::fabs(weighted - discounted) <= 144 * unit);
 }
 
 void memory() {
@@ -115,6 +135,7 @@ int main() {
     for (const Law& each : kLaws) law(each);
     composition();
     rounding_of_a_cut_block();
+    rounding_of_a_whole_block();
     memory();
     missing_mass();
     return check::failures;

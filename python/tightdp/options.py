@@ -62,11 +62,12 @@ def accept_question_options(function: Asking) -> Asking:
         if name not in signature.parameters
     ]
     shown = signature.replace(parameters=[*own, *options])
+    accepted = frozenset(shown.parameters)
 
     @functools.wraps(function)
     def refuse_unknown_option(*values: Any, **keywords: Any) -> Any:
         for name in keywords:
-            if name not in shown.parameters:
+            if name not in accepted:
                 names = ", ".join(one for one in shown.parameters if one != "self")
                 raise TypeError(f"{function.__name__}() has no argument {name!r}; its arguments are {names}")
         return function(*values, **keywords)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from effort import counted
 
 import tightdp as dp
 
@@ -214,6 +215,20 @@ def test_the_least_noise_that_calibrators_try_has_a_grid():
             distribution._find_highest_exported_pld_loss(run, neighbors, distribution.INTERVAL)
             <= distribution.MOST_POINTS
         )
+
+
+@pytest.mark.parametrize("noise", [0.13, pytest.param(0.1, marks=pytest.mark.slow)])
+def test_a_distribution_has_a_budget_of_work(monkeypatch, noise):
+    """Bounds that a spent budget cut short are above the curve, and so is what is made of them.
+
+    At noise 0.1 the bounds at 0 and far out take microseconds, and those between a hundred times as long.
+    """
+    monkeypatch.setattr(distribution, "MOST_WORK", 10**9, raising=False)
+    run = dp.PoissonSampled(dp.Gaussian(noise), 0.01) * 300
+    found, spent, _ = counted(lambda: distribution.privacy_loss_distribution(run, value_discretization_interval=1e-3))
+    assert spent < 2.5e9  # for two orders
+    for epsilon in (10.0, 100.0, 150.0, 250.0):
+        assert found.get_delta_for_epsilon(epsilon) >= run.delta(epsilon).lower
 
 
 def test_long_grids_have_the_masses_of_short_ones(monkeypatch):

@@ -9,17 +9,15 @@ namespace tightdp::prv {
 
 Curve::Curve(const double* p, std::size_t n, long long first, double h, double offset, double floor)
     : p_(p), n_(n), end_(first + static_cast<long long>(n)), h_(h), offset_(offset) {
-    double decay[kBlock];
-    for (std::int64_t j = 0; j < kBlock; ++j) decay[j] = std::exp(-static_cast<double>(j) * h);
-    const double block_decay = std::exp(-static_cast<double>(kBlock) * h);
+    for (std::size_t j = 0; j <= kBlock; ++j) decay_[j] = std::exp(-static_cast<double>(j) * h);
     Sums above{0, 0};
     const std::size_t blocks = n / kBlock;
     for (std::size_t b = 0; b < blocks; ++b) {
         const long long start = block_start(b);
         double mass, discounted;
         TIGHTDP_SELECT_SIMD(prv_block_sums)
-        (p + (static_cast<std::size_t>(start) & (n - 1)), decay, kBlock, mass, discounted);
-        above = {above.mass + mass, above.discounted * block_decay + discounted};
+        (p + (static_cast<std::size_t>(start) & (n - 1)), decay_.data(), kBlock, mass, discounted);
+        above = {above.mass + mass, above.discounted * decay_[kBlock] + discounted};
         suffix_.push_back(above);
         if (y(start) <= floor) break;
     }
@@ -30,28 +28,32 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // The rounding errors of the two sums come from 64 additions in each of eight lanes, twice, and from five roundings
-    // for each block (prv.md, section 4.4).
+    // The rounding errors of both sums come from about 75 additions and three factors each, and from five roundings for
+    // each block (prv.md, section 4.4).
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 
-Curve::Sums Curve::above(long long i, double from) const {
-    constexpr std::size_t kLanes = 8;  // eight partial sums, as in prv_block_sums, so that each has few additions
+Curve::Sums Curve::above(long long i) const {
     const auto whole = static_cast<std::size_t>((end_ - 1 - i) / kBlock);
-    double mass[kLanes] = {}, discounted[kLanes] = {};
-    for (long long l = i + 1; l < end_ - static_cast<long long>(whole) * kBlock; ++l) {
-        const std::size_t lane = static_cast<std::size_t>(l) % kLanes;
-        mass[lane] += at(l);
-        discounted[lane] += at(l) * std::exp(from - y(l));
+    const auto count = static_cast<std::size_t>(end_ - 1 - i) % kBlock;  // points of the block that is cut
+    if (count == 0) return suffix_[whole - 1];
+    const double* const p = p_ + (static_cast<std::size_t>(i + 1) & (n_ - 1));
+    const std::size_t lanes = count - count % 8;  // the points that prv_block_sums adds up, in its eight lanes
+    Sums sums{};
+    TIGHTDP_SELECT_SIMD(prv_block_sums)
+    (p, decay_.data(), static_cast<std::int64_t>(lanes), sums.mass, sums.discounted);
+    for (std::size_t j = lanes; j < count; ++j) {
+        sums.mass += p[j];
+        sums.discounted += p[j] * decay_[j];
     }
-    for (std::size_t width = kLanes / 2; width > 0; width /= 2)
-        for (std::size_t lane = 0; lane < width; ++lane) {
-            mass[lane] += mass[lane + width];
-            discounted[lane] += discounted[lane + width];
-        }
-    if (whole == 0) return {mass[0], discounted[0]};
+    if (whole == 0) return sums;
     const Sums& rest = suffix_[whole - 1];
-    return {mass[0] + rest.mass, discounted[0] + rest.discounted * std::exp(from - y(block_start(whole - 1)))};
+    return {sums.mass + rest.mass, sums.discounted + rest.discounted * decay_[count]};
+}
+
+double Curve::delta_at(long long i) const {
+    const Sums sums = above(i);
+    return sums.mass - sums.discounted * decay_[1];
 }
 
 double Curve::delta(double eps) const {
@@ -60,12 +62,14 @@ double Curve::delta(double eps) const {
     auto i = static_cast<long long>(nearest);  // after the two loops below, the last point that is at most eps
     while (i > lowest && y(i) > eps) --i;
     while (i < end_ - 1 && y(i + 1) <= eps) ++i;
-    return i < end_ - 1 ? above(i, eps).delta() : 0;
+    if (i >= end_ - 1) return 0;
+    const Sums sums = above(i);
+    return sums.mass - sums.discounted * std::exp(eps - y(i + 1));
 }
 
 double Curve::epsilon(double target) const {
     std::size_t b = 0;
-    while (b < suffix_.size() && suffix_[b].delta() < target) ++b;
+    while (b < suffix_.size() && suffix_[b].mass - suffix_[b].discounted < target) ++b;
     if (b == suffix_.size()) {
         // Left of the lowest point the curve still rises towards the total mass. This rise is used if all points are
         // above the floor.
@@ -78,10 +82,10 @@ double Curve::epsilon(double target) const {
     long long i = block_start(b), end = i + kBlock;
     while (end - i > 1) {
         const long long middle = i + (end - i) / 2;
-        (above(middle, y(middle)).delta() >= target ? i : end) = middle;
+        (delta_at(middle) >= target ? i : end) = middle;
     }
     // The curve between points i and i + 1 is delta(eps) = mass - discounted e^{eps - y_{i+1}}.
-    const auto [mass, discounted] = above(i, y(i + 1));
+    const auto [mass, discounted] = above(i);
     if (!(discounted > 0) || mass <= target) return y(i);
     return std::clamp(y(i + 1) + std::log((mass - target) / discounted), y(i), y(i + 1));
 }

@@ -1,6 +1,7 @@
 // The privacy profile of a discrete privacy loss on a circular grid.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -51,13 +52,14 @@ class Curve {
     // Sums of p_i and of p_i e^{from - y_i} over all points from some point on. `from` is a reference loss.
     struct Sums {
         double mass, discounted;
-
-        double delta() const { return mass - discounted; }
     };
 
-    // Returns the sums over the points above i. i + 1 must be at least the start of the last block that has a suffix
-    // sum.
-    Sums above(long long i, double from) const;
+    // Returns the sums over the points above i < end_ - 1, with `from` at point i + 1, which must be at least the start
+    // of the last block that has a suffix sum.
+    Sums above(long long i) const;
+
+    // Returns delta at point i, under the same condition.
+    double delta_at(long long i) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
     double y(long long i) const { return static_cast<double>(i) * h_ + offset_; }
@@ -67,6 +69,7 @@ class Curve {
     std::size_t n_;
     long long end_;
     double h_, offset_;
+    std::array<double, kBlock + 1> decay_;  // e^{-j h}
     // The sums for the blocks, from the highest block down. The sums of a block run over all points from the start of
     // the block on, and `from` is the loss at this start.
     std::vector<Sums> suffix_;

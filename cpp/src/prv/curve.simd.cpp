@@ -5,14 +5,21 @@
 namespace tightdp::TIGHTDP_ISA {
 
 void prv_block_sums(const double* p, const double* decay, std::int64_t count, double& total, double& weighted) {
-    Vec a{}, b{};
-    for (std::int64_t j = 0; j < count; j += kLanes) {
-        const Vec v = load(p + j);
-        a += v;
-        b += v * load(decay + j);
-    }
-    total = sum(a);
-    weighted = sum(b);
+    constexpr int kVectors = 8 / kLanes;  // eight partial sums on every machine, so that each has few additions
+    Vec a[kVectors]{}, b[kVectors]{};
+    for (std::int64_t j = 0; j < count; j += 8)
+        for (int i = 0; i < kVectors; ++i) {
+            const Vec v = load(p + j + i * kLanes);
+            a[i] += v;
+            b[i] += v * load(decay + j + i * kLanes);
+        }
+    for (int half = kVectors / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) {
+            a[i] += a[i + half];
+            b[i] += b[i + half];
+        }
+    total = sum(a[0]);
+    weighted = sum(b[0]);
 }
 
 double prv_sum_squares(const double* p, std::int64_t count) {

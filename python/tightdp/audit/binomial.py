@@ -82,9 +82,18 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
+    return _find_lower_limit(*_check_proportion(successes, trials, error))
+
+
+def _check_proportion(successes: int, trials: int, error: float) -> tuple[int, int, float]:
+    """Returns the arguments of a confidence limit. Raises an error that names the one that is out of its range."""
     trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
     successes = _check.check_count_argument("successes", successes, least=0, most=trials)
-    error = _check.open_unit("error", error)
+    return successes, trials, _check.open_unit("error", error)
+
+
+def _find_lower_limit(successes: int, trials: int, error: float) -> float:
+    """Returns ``lower_limit`` of checked arguments."""
     if successes == 0:
         return 0.0
     most = successes / trials
@@ -102,6 +111,5 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
     """
-    trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
-    successes = _check.check_count_argument("successes", successes, least=0, most=trials)
-    return min(1.0, math.nextafter(1.0 - lower_limit(trials - successes, trials, error), 2.0))
+    successes, trials, error = _check_proportion(successes, trials, error)
+    return min(1.0, math.nextafter(1.0 - _find_lower_limit(trials - successes, trials, error), 2.0))

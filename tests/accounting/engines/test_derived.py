@@ -6,7 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from effort import bounded
+from effort import bounded, counted
 
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
@@ -298,3 +298,11 @@ def test_a_run_that_may_not_run_is_a_member_under_every_relation():
         bound = group.delta(epsilon, neighbors="replace")
         assert max(1 - math.exp(epsilon), 0.0) * (1 - 1e-12) <= bound.lower <= bound.upper <= 1.0
     assert group.epsilon(1e-5, neighbors="replace").lower >= 0.0
+
+
+def test_a_group_of_allocations_pays_once_for_what_its_links_share():
+    """A record is in two of three steps: two records move the sum of the outputs by at most 2 sqrt(2)."""
+    run = dp.RandomAllocation(dp.Gaussian(0.7), 3, 2).group(2)
+    ceiling = dp.Gaussian(0.7 / (2 * math.sqrt(2)) * (1 - 1e-12)).epsilon(5e-4).upper
+    found, units, _ = counted(lambda: run.epsilon(5e-4, neighbors="remove"))
+    assert found.upper <= ceiling and units <= 3e9

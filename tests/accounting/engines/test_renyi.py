@@ -5,8 +5,10 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from effort import counted
 
 import tightdp as dp
+from tightdp.accounting.engines.renyi import engine as renyi
 from tightdp.accounting.engines.renyi import quadrature, sampled_moments
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
 from tightdp.accounting.pairs.replacement import ReplacedClass
@@ -269,3 +271,16 @@ def test_renyi_divergences_of_all_relations():
     for bad in (1.0, 0.5, math.inf, math.nan):
         with pytest.raises(ValueError, match="orders"):
             run.renyi(bad)
+
+
+@pytest.mark.parametrize("run", [
+    dp.RepeatAndSelect(dp.Gaussian(1.0), 1.79e308),
+    dp.RepeatAndSelect(dp.PoissonSampled(dp.Laplace(1.0), 0.1), 1.79e308, -0.9),
+    dp.RepeatAndSelect(dp.Gaussian(2.0) + dp.Laplace(1.0), 1e100, "poisson"),
+])  # fmt: skip
+def test_a_refusal_takes_no_search(run):
+    """Whether repetitions are served follows from their run. The gain of selecting is searched for when it is asked."""
+    parts = (run * 2**53).parts
+    refusal, _, calls = counted(lambda: renyi.ENGINE.explain_refusal(parts, "remove"))
+    assert refusal is None and calls < 2000
+    assert renyi.ENGINE.explain_refusal((dp.RepeatAndSelect(dp.ApproximateDP(1.0, 0.1), 1e9) * 2).parts, "remove")

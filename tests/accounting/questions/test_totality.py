@@ -8,6 +8,7 @@ import pytest
 from effort import bounded
 
 import tightdp as dp
+from tightdp.options import NEIGHBORS
 
 SIGMAS = [1e-3, 0.1, 1.0, 50.0, 1e6]
 QS = [1e-9, 1e-4, 0.3, 1.0]
@@ -162,3 +163,46 @@ def test_the_ends_of_the_ranges_of_parameters(mechanism, count):
 
             found = bounded(answer)
             assert found is None or (0 <= found.lower <= found.upper and (name != "delta" or found.upper <= 1))
+
+
+STEPS_OF_LEAST_NOISE = [
+    dp.PoissonSampled(dp.Gaussian(LEAST), 0.1),
+    dp.TruncatedPoissonSampled(dp.Gaussian(LEAST), 0.1, 2, 10),
+    dp.SampledWithReplacement(dp.Gaussian(LEAST), 2, 10),
+    dp.RandomAllocation(dp.Gaussian(LEAST), 3, 1),
+    dp.RandomAllocation(dp.Laplace(1e-150), 3, 1),
+    dp.RandomAllocation(dp.DiscreteLaplace(1e-100), 3, 1),
+    dp.MixtureOfGaussians(LEAST, (0.0, LEAST, 1.0), (0.5, 0.25, 0.25)),
+]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("step", STEPS_OF_LEAST_NOISE, ids=repr)
+def test_samples_of_the_least_noise(step, count):
+    """Numbers that underflow or overflow on the way are no arguments that somebody gave, and no warnings."""
+    for neighbors in ("add_or_remove", "replace", "replace_special"):
+        if neighbors in step.relations:
+            assert (step * count).epsilon(1e-5, neighbors=neighbors).upper > 1e99
+            assert (step * count).delta(1.0, neighbors=neighbors).upper > 0.09  # the record is in a batch so often
+
+
+def test_an_allocation_of_a_wide_range():
+    """Likelihood ratios of e^1000 overflow. Each step is 1000-DP, and so is an allocation to one of three."""
+    bound = dp.RandomAllocation(dp.BoundedRange(1000.0), 3, 1).epsilon(1e-5)
+    assert bound.upper <= 1000.0
+
+
+def test_a_mixture_that_is_hardly_sampled():
+    """A sampling probability of the smallest double, of which no part is a double."""
+    step = dp.PoissonSampled(dp.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), LEAST)
+    for neighbors in NEIGHBORS:
+        assert (step * 3).epsilon(1e-5, neighbors=neighbors).upper == 0.0
+        assert (step * 3).delta(0.0, neighbors=neighbors).upper <= 6 * LEAST
+
+
+@pytest.mark.parametrize("rho", [LEAST, 1e-310, 1e308])
+@pytest.mark.parametrize("xi", [0.0, 1.0])
+def test_a_budget_of_zcdp_at_the_ends_of_doubles(rho, xi):
+    """The interval holds xi-DP with the whole of xi, whatever overflows in the search for a better member."""
+    bound = dp.ZCDP(rho, xi).delta(0.5)
+    assert max(math.tanh(xi / 2) - 0.6, 0.0) <= bound.upper and bound.lower <= bound.upper

@@ -176,15 +176,19 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
         return ()
     tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # probabilities of each shift or a larger one
     likely = sorted(served[1:], key=lambda i: -tails[i] * (shifts[i] / shifts[-1]) ** 2)[: _MOST_SAMPLES - 1]
-    return tuple(_build_dominated_sample(mixture, share, i) for i in (*likely, served[0]))
+    found = (_build_dominated_sample(mixture, share, i) for i in (*likely, served[0]))
+    return tuple(sample for sample in found if sample is not None)
 
 
-def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
+def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism | None:
     """Returns the sample in which the shift at ``index`` replaces all shifts from ``index`` on, and 0 replaces all
-    other shifts."""
+    other shifts. Returns None if its sampling probability, rounded down, is 0.
+    """
     multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
     reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
     at_least = share if index == 0 else (reached * _SCALED * share).lo
+    if at_least == 0:
+        return None
     return m.Gaussian(multiplier) if at_least == 1 else m.PoissonSampled(m.Gaussian(multiplier), at_least)
 
 

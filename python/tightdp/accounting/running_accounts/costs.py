@@ -70,7 +70,7 @@ class ZcdpFilterCosts(FilterCostFamily):
             case m.PoissonSampled(inner, _):  # a sample reveals no more, because divergences are jointly convex
                 return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _):
-                return self.bound_cost(m.Gaussian(sigma / 2))
+                return self.bound_cost(translate_to_replacement(m.Gaussian(sigma)))
             case ReplacedClass(e, 0.0, _):
                 return _bound_filter_cost_of_pure_dp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
@@ -125,7 +125,7 @@ class GaussianFilterCosts(FilterCostFamily):
             case m.PoissonSampled(inner, _):
                 return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _) | Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):
-                return self.bound_cost(m.Gaussian(sigma / 2))
+                return self.bound_cost(translate_to_replacement(m.Gaussian(sigma)))
             case m.Gaussian(sigma):
                 return (1 / (Range(sigma) * sigma)).hi
         return INF

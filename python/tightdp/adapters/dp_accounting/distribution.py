@@ -14,11 +14,12 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from ..._core import work_spent
+from ..._core import Budget, work_charge, work_spent
 from ..._support import _check
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question
+from ...bound import Bound
 from ...composition import Composable
 from ...options import Neighbors
 from .hull import build_exported_pld_hull
@@ -35,6 +36,11 @@ mechanisms take longer, so the first two tolerances are multiplied by the number
 ``COARSEST``."""
 SLOW_WORK = 10**7
 """Units of work of a bound that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
+MOST_WORK = 3 * 10**10
+"""Units of work for the bounds of one order, about a quarter of a minute. One bound may take eight seconds."""
+_PROBES = 0.0, 0.25, 0.5, 0.75
+"""Losses, relative to the largest one, at which the work of a bound is measured. It differs along the curve: with
+little noise a sum over few participations serves at its ends, and only the grid engine in the middle."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations under which a bound covers both orders of a pair of neighbours."""
 MOST_POINTS = 1 << 26
@@ -74,7 +80,8 @@ def privacy_loss_distribution(
     delta may be twice as large as the delta of ``run``.
 
     This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
-    and for repeat-and-select, it takes about twenty seconds.
+    and for repeat-and-select, it takes about twenty seconds. With noise multipliers near 0.1 it takes as long, and the
+    excess may be larger, because the work is limited.
 
     Raises ValueError if the losses span more than 2^26 intervals.
 
@@ -116,17 +123,33 @@ def _build_pld_pmf(above: dict[int, float], below: dict[int, float], interval: f
 
 
 def _bound_exported_pld_delta(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
-    """Returns upper bounds of delta at multiples of ``interval`` that are dense enough to be joined by chords."""
-    before = work_spent()
-    first = run.delta(0.0, neighbors=neighbors, width=COARSE)
-    slow = work_spent() - before > SLOW_WORK
-    cheap = (first.engine in ("closed_form", "contour", "participations") or first.upper == 0) and not slow
+    """Returns upper bounds of delta at multiples of ``interval`` that are dense enough to be joined by chords.
+
+    The work has a budget. Once it is spent, chords are longer than the tolerance asks for, and still above the curve.
+    """
+    with Budget(MOST_WORK):
+        return _bound_exported_pld_delta_within_budget(run, neighbors, interval)
+
+
+def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
+    """Returns upper bounds of delta at multiples of ``interval``, of which the budget of work decides how many."""
+    top = _find_highest_exported_pld_loss(run, neighbors, interval)
+    probes: list[Bound] = []
+    most_work = 0
+    for part in _PROBES:
+        before = work_spent()
+        probes.append(run.delta(part * top * interval, neighbors=neighbors, width=COARSE))
+        most_work = max(most_work, work_spent() - before)
+    slow = most_work > SLOW_WORK
+    cheap = not slow and all(
+        one.upper == 0 or one.engine in ("closed_form", "contour", "participations") for one in probes
+    )
     distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.from_options(run._to_composition(), neighbors, width=tolerance / 4)
     pairs = question.dominating_pairs()
-    fast = cheap and first.engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
+    fast = cheap and probes[0].engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
@@ -138,12 +161,14 @@ def _bound_exported_pld_delta(run: Composable, neighbors: Neighbors, interval: f
             found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
-    top = _find_highest_exported_pld_loss(run, neighbors, interval)
     pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
     found = bound_exported_pld_deltas(nodes)
     gaps = list(pairwise(nodes))
-    while gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]:
+    # Bounds that a spent budget cut short lie above the curve, and halving beside them would not end.
+    while work_charge(0) and (
+        gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]
+    ):
         middles = [(low + high) // 2 for low, high in gaps]
         found |= bound_exported_pld_deltas(middles)
         halved = []

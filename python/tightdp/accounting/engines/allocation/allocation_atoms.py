@@ -172,8 +172,9 @@ def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -
 def _bound_allocation(
     inner: m.Mechanism, steps: int, spacing: float, floor: float
 ) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
-    """Returns atoms from above, atoms from below and the work; None if there would be more than ``MOST_CELLS`` cells.
+    """Returns atoms from above, atoms from below and the work.
 
+    Returns None if there would be more than ``MOST_CELLS`` cells, or if likelihood ratios or their errors overflow.
     The atoms from above belong to the pair that dominates the inner mechanism, and the atoms from below to the pair
     that the inner mechanism dominates.
     """
@@ -184,6 +185,8 @@ def _bound_allocation(
             _, below, more = allocation(pair.lowers[0], steps, spacing, floor, MOST_CELLS)
             work += more
     except ValueError:
+        return None
+    if not all(math.isfinite(number) for atoms in (above, below) for number in atoms[2:]):
         return None
     return above, below, work
 

@@ -17,7 +17,7 @@ from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import bracket_monotone_crossing
-from ...numerics.work import try_to_spend_work
+from ...numerics.work import share_work_of_question, try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.privacy_curve import PrivacyCurve
@@ -383,7 +383,8 @@ _FEW_SELECTED = 16
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
     """Returns sums of scores over the steps, for each Gaussian allocation that selects several steps.
 
-    These sums only raise lower ends, so they are left out once the question's budget of work is spent.
+    These sums only raise lower ends, so they are left out once the question's budget of work is spent. The parts of one
+    question share them, and are charged once.
     """
     found = []
     for mechanism, count in parts:
@@ -392,10 +393,12 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
         sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps * count
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
         served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
-        if served and try_to_spend_work(allocation_sums.UNITS):
-            found.append(
-                allocation_sums.build_allocation_score_sums(sigma, steps, mechanism.selected * count, direction)
-            )
+        setting = sigma, steps, mechanism.selected * count, direction
+        with share_work_of_question() as kept:
+            if served and setting not in kept and try_to_spend_work(allocation_sums.UNITS):
+                kept[setting] = allocation_sums.build_allocation_score_sums(*setting)
+            if setting in kept:
+                found.append(kept[setting])
     return found
 
 

@@ -39,6 +39,8 @@ _MOST_LOG = 600.0
 exponentials of such logarithms are doubles, far from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
 """Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
+_UNRESOLVED = 1e-50
+"""Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
@@ -391,10 +393,6 @@ def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
         np.array([one.log_error for one in atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, log_p),
         (found.infinity + lost).limit_to(0.0, 1.0) if lost.hi else found.infinity,
     )
-
-
-_UNRESOLVED = 1e-50
-"""Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
 
 
 def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:

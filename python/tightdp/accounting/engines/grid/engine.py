@@ -34,6 +34,9 @@ MOST_POINTS = 1 << 20
 """Number of points of the largest grid. All grids that are tried for one answer have five times as many points
 together, which take half a second."""
 MOST_STEPS = float(2**53)
+_MIXTURE_UNITS = 2 * 10**9
+"""Work units for one bound of a composition with mixtures, which take a second and a half. A question about "replace"
+asks for two such bounds."""
 
 
 class Grid:
@@ -102,11 +105,6 @@ def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[N
     """
     limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()
-
-
-_MIXTURE_UNITS = 2 * 10**9
-"""Work units for one bound of a composition with mixtures, which take a second and a half. A question about "replace"
-asks for two such bounds."""
 
 
 def _limit_grid_points(request: Request) -> int:

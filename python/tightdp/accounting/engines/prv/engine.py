@@ -56,8 +56,7 @@ class Prv:
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
-        def ask_prv_for_epsilon(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _list_prv_runs(parts, direction, high)
+        def ask_prv_for_epsilon(runs: list[_Run]) -> _Found:
             return prv_epsilon(
                 runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
@@ -70,8 +69,7 @@ class Prv:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta. The term "mesh" is the width that the other error terms do not explain."""
 
-        def ask_prv_for_delta(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _list_prv_runs(parts, direction, high)
+        def ask_prv_for_delta(runs: list[_Run]) -> _Found:
             return prv_delta(
                 runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
@@ -91,12 +89,11 @@ _Found = tuple[float, float, float, float, float]
 """The lower end, the upper end, and the error terms "mesh", "tails" and "rounding"."""
 
 
-def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[list[_Run]], _Found]) -> _Found:
     """Returns the upper end for parameters that were rounded up, and the lower end for parameters rounded down."""
-    found = ask(True)
-    if _list_prv_runs(parts, direction, True) == _list_prv_runs(parts, direction, False):
-        return found
-    return ask(False)[0], *found[1:]
+    high, low = _list_prv_runs(parts, direction, True), _list_prv_runs(parts, direction, False)
+    found = ask(high)
+    return found if low == high else (ask(low)[0], *found[1:])
 
 
 def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ....composition import FEW_PARTS
+from ....selections_and_groups import RepeatAndSelect
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
 from ...numerics.work import try_to_spend_work
 from ...pairs import members
@@ -30,7 +31,7 @@ class Renyi:
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            if bound_renyi_moment(remove_failure_from_moment(mechanism)[0], 0.01) == INF:
+            if not _has_known_moments(remove_failure_from_moment(mechanism)[0]):
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
 
@@ -74,6 +75,20 @@ class Renyi:
 
 
 ENGINE = Renyi()
+
+
+def _has_known_moments(mechanism: m.Mechanism) -> bool:
+    """Tells whether a finite bound of a moment is known.
+
+    A repeated run has one if its parts have: the gain of selecting is finite, and a long search to compute.
+    """
+    if isinstance(mechanism, RepeatAndSelect):
+        return all(_has_known_moments(one) for one, _ in mechanism.parts)
+    return bound_renyi_moment(mechanism, _LOW_ORDER) < INF
+
+
+_LOW_ORDER = 0.01
+"""The c of a moment that is finite whenever any moment is known."""
 
 
 def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:

@@ -80,7 +80,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
                 return min(bound_sampled_gaussian_moment(inner.noise_multiplier, q, c), unsampled)
             return min(bound_sampled_moment(lambda order: bound_renyi_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
-            unsampled = bound_renyi_moment(m.Gaussian(sigma / 2), c)
+            unsampled = bound_renyi_moment(translate_to_replacement(m.Gaussian(sigma)), c)
             sampled = quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi if sigma > _LEAST else unsampled
             return min(sampled, unsampled)
         case ReplacedClass() if mechanism.nominal_delta == 0:
@@ -119,7 +119,7 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
     with np.errstate(over="ignore", under="ignore"):
-        mu = norms * (times / mixture.noise_multiplier)
+        mu = times * (norms / mixture.noise_multiplier)
         exponents = np.where(norms > 0, unit * mu * mu * (1 + 16 * ULP) + 4 * TINY, 0.0)
         largest = float(exponents.max())
         if largest > _EXP_LIMIT:  # the largest exponent bounds the mean

@@ -102,13 +102,15 @@ def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
     return low
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
     """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0 and, with ``both``, whether D_{c+1}(Q || P) is too.
 
     Returns False if this is not certain. Let K(c) = c D_{c+1}, which is convex, and R(c) = c (xi + (c+1) rho). On a
     cell [a, b] of c, R exceeds its chord minus rho (b - a)^2/4. So K <= R holds on the cell if K <= R - rho (b - a)^2/4
     at both ends. As D grows with its order, K <= R also holds if D_{1+b} <= xi + (1+a) rho. Let y be the largest loss.
-    For 1 + c >= (y - xi)/rho no check is needed, because D <= y.
+    For 1 + c >= (y - xi)/rho no check is needed, because D <= y. Numbers that overflow, and differences of infinities,
+    are not certain: no comparison with them is true.
     """
     log_r, log_not_r = np.log(r), np.log1p(-r)
     log_s = log_r - loss
