@@ -267,7 +267,12 @@ class Atoms(Pair):
         return Atoms(("reversed", *self.name), compute_table)
 
     def find_anchors(self) -> list[arb]:
-        return [loss for loss, _ in self.build_table().atoms[:2]]
+        """Returns the loss of the largest mass, and the one next to it that has more mass."""
+        atoms = sorted(self.build_table().atoms, key=lambda atom: float(atom[0].mid()))
+        masses = [float(mass.mid()) for _, mass in atoms]
+        top = max(range(len(atoms)), key=masses.__getitem__, default=0)
+        beside = [i for i in (top - 1, top + 1) if 0 <= i < len(atoms)]
+        return [atoms[i][0] for i in [top, *sorted(beside, key=masses.__getitem__)[-1:]] if atoms]
 
     def find_infinity(self) -> arb:
         return self.build_table().infinity
@@ -587,11 +592,12 @@ class NormalMixtures(Pair):
         evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
         for _ in range(3):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
             ahead, behind, slope = evaluate_logs(near)
-            near = (near - (ahead - behind - y) / slope).mid()
+            moved = near - (ahead - behind - y) / slope
+            near = moved.mid() if moved.is_finite() else near
         low, high = arb(-FARTHEST), arb(FARTHEST)
         for power in (ctx.prec - 24, ctx.prec // 2, 16, 4, -4):
             width = arb(2) ** -power
-            for end in ((near - width).mid(), (near + width).mid()) if near.is_finite() else ():
+            for end in ((near - width).mid(), (near + width).mid()):
                 ahead, behind, _ = evaluate_logs(end)
                 if ahead - behind < y:
                     low = low.max(end)
@@ -1249,16 +1255,17 @@ def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool)
         tails = [float(pair.find_tails(arb(y))[0].mid()) for y in points]
         masses = [(y, a - b) for y, (a, b) in zip(points, pairwise(tails), strict=False)]
         mean = sum(y * p for y, p in masses)
-        spread += run[pair] * (sum((y - mean) ** 2 * p for y, p in masses) + ((end - low) / 200) ** 2)
+        variance = max(sum((y - mean) ** 2 * p for y, p in masses), 0.0)
+        spread += run[pair] * (variance + ((end - low) / 200) ** 2)
     longest = max(end - low for low, end in ranges.values())
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
                 2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
     step = arb(whole / size)
     anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
                 if len(gaps := pair.find_anchors()) == 2]  # fmt: skip
-    if anchored:  # both atoms of the pair that matters most are on the lattice
+    if anchored:  # both atoms of the pair that matters most are on the lattice, if they are not closer than its points
         gap = abs(max(anchored, key=lambda each: each[1])[0])
-        step = gap / math.ceil(float((gap / step).mid()))
+        step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
     plan, total, offset = GridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
         origin = pair.find_anchors()[0] if pair.find_anchors() else arb(0)
@@ -1328,14 +1335,29 @@ def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[f
         tails = [pair.find_tails(y) for y in cuts]
         tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
+        cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         away = [(p / q).log() - x if p > faint and q > 0 else arb(0) for (p, q), x in zip(cells, centers, strict=True)]
         if attempt == 0:  # cuts move so that the losses of cells are at their points, up to fourth order
             for i in range(1, len(cuts) - 1):
                 move = -(float(away[i - 1].mid()) + float(away[i].mid())) / 2
                 cuts[i] = (cuts[i] + min(max(move, -0.24 * float(plan.h.mid())), 0.24 * float(plan.h.mid()))).mid()
-    shift = max((-each.lower() for each in away), default=arb(0), key=float).max(arb(0))
     kept = [plan.to_integer(p) if p > faint else fmpz(0) for p, _ in cells]
-    return Measure(fmpz_poly(kept), low, arb(infinity.lower()).max(arb(0))), arb(shift.upper())
+    lacks = [arb((-each).upper()).max(arb(0)) for each in away]
+    # Either all losses are lowered by a common shift, or the losses that lack the most move down to other points. The
+    # limit between these is where the mean of all losses falls the least.
+    ranked = sorted(range(len(lacks)), key=lambda i: float(lacks[i]), reverse=True)
+    moved, best, fallen, spacing = 0, math.inf, 0.0, float(plan.h.mid())
+    for rank, i in enumerate(ranked):
+        if fallen + float(lacks[i]) < best:
+            moved, best = rank, fallen + float(lacks[i])
+        fallen += float(cells[i][0].mid()) * (spacing + float(lacks[i]))
+    for i in sorted(ranked[:moved]):
+        down = int(float((lacks[i] / plan.h).upper().ceil()))
+        if i >= down and lacks[i] <= plan.h * down:
+            kept[i - down] += kept[i]
+        kept[i] = fmpz(0)
+    shift = lacks[ranked[moved]] if moved < len(ranked) else arb(0)
+    return Measure(fmpz_poly(kept), low, arb(infinity.lower()).max(arb(0))), shift
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
@@ -2236,7 +2258,7 @@ def verify(text: str, nearby: bool = True, points: int = 2**18, patient: bool = 
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
-    except (ArithmeticError, RecursionError) as error:  # floats only choose, and may be too small for a choice
+    except (ArithmeticError, ValueError, RecursionError) as error:  # floats only choose, and some choices have no float
         return False, f"not verified: a number is out of reach ({error})"
     finally:
         WORK.reset_count(math.inf)
