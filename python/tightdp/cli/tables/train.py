@@ -45,7 +45,7 @@ from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar
 from . import declarations
 from .learned_columns import count_declared_classes, fit_learned_columns, plan_table_pipeline, warn_of_doubtful_bounds
-from .verify import MISSING_CHECKER, prove_certificate
+from .verify import MISSING_CHECKER, verify_certificate_text
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
@@ -225,7 +225,7 @@ def _add_proved_certificate(statement: Statement) -> Statement:
     try:
         certified = dataclasses.replace(statement, certified=True)
         assert certified.certificate is not None
-        found = prove_certificate(certified.certificate.to_json(), patient=False)
+        found = verify_certificate_text(certified.certificate.to_json(), patient=False)
     except ValueError as error:
         _print_private_note(f"the statement has no certificate: {error}")
         return statement

@@ -91,7 +91,7 @@ def _find_certificate_in_file(file: Path) -> str | None:
 
 def _print_certificate_verdict(file: Path, text: str, as_json: bool, patient: bool) -> int:
     """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
-    found = prove_certificate(text, patient)
+    found = verify_certificate_text(text, patient)
     if found is None:
         raise ValueError(f"{file}: is a certificate, whose checker {MISSING_CHECKER}")
     good, words = found
@@ -102,7 +102,7 @@ def _print_certificate_verdict(file: Path, text: str, as_json: bool, patient: bo
     return 0 if good else 2
 
 
-def prove_certificate(text: str, patient: bool) -> tuple[bool, str] | None:
+def verify_certificate_text(text: str, patient: bool) -> tuple[bool, str] | None:
     """Returns whether both ends of a certificate are proved, and the steps of the proof; None without python-flint."""
     try:
         from ... import verify
@@ -118,7 +118,7 @@ def _record_proof_of_certificate(plain: Any, verdict: StatementVerdict, patient:
     """
     if plain["certificate"] is None:
         return
-    found = prove_certificate(json.dumps(plain["certificate"]), patient)
+    found = verify_certificate_text(json.dumps(plain["certificate"]), patient)
     if found is None:
         verdict.unseen["certificate"] = f"that both ends are proved: the checker {MISSING_CHECKER}"
     elif found[0]:
