@@ -15,11 +15,12 @@ from __future__ import annotations
 import json
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -150,6 +151,9 @@ class Reversed(Pair):
     def compute_moment(self, z: acb) -> acb:
         return self.pair.compute_moment(-1 - z)
 
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        return self.pair.bound_decay(-1 - c, cells)
+
 
 class Symmetric(Pair):
     """A pair with the same curve as its reverse."""
@@ -199,6 +203,12 @@ class Laplacian(Symmetric):
         up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
 
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Bounds the tilted transform by the masses of both atoms, and by the decay of what lies between them."""
+        up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
+        whole = self.compute_moment(acb(c)).real
+        return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
+
 
 @dataclass(frozen=True)
 class Envelope(Symmetric):
@@ -220,6 +230,10 @@ class Envelope(Symmetric):
     def compute_moment(self, z: acb) -> acb:
         eta, w = to_ball(self.eta), z + arb(1) / 2
         return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
+
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        w, eta = arb(c) + arb(1) / 2, to_ball(self.eta)
+        return lambda t: (w / (arb(t) * (w * eta).tanh())).min(arb(1))
 
 
 class Table(NamedTuple):
@@ -336,6 +350,32 @@ class Sampled(Pair):
             raise Unverified("an epsilon is too close to ln(1 - q)")
         p_tail, q_tail = self.pair.find_tails(x.log())
         return (1 - q) * q_tail + q * p_tail, q_tail
+
+    def mix_ratio(self, y: acb) -> acb:
+        """Returns 1 - q + q e^y, the likelihood ratio of the sample at the loss ``y`` of the pair."""
+        return to_ball(1 - self.q) + to_ball(self.q) * y.exp()
+
+    def compute_moment(self, z: acb) -> acb:
+        """Returns the moment of a sample of Laplace noise, by an integral over the losses of the noise (section 3)."""
+        if not isinstance(self.pair, Laplacian):
+            return super().compute_moment(z)
+        WORK.count_units(3000)
+        mu, w = to_ball(self.pair.mu), z + 1
+
+        def evaluate_density(y: acb, analytic: bool) -> acb:
+            return (w * self.mix_ratio(y).log(analytic=analytic) - (y + mu) / 2).exp() / 4
+
+        ends = (w * self.mix_ratio(acb(mu)).log() - mu).exp() + (w * self.mix_ratio(acb(-mu)).log()).exp()
+        return ends / 2 + acb.integral(evaluate_density, acb(-mu), acb(mu))
+
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        if not isinstance(self.pair, Laplacian):
+            return super().bound_decay(c, cells)
+        mu, whole = to_ball(self.pair.mu), self.compute_moment(acb(c)).real
+        low, high = self.mix_ratio(acb(-mu)).real, self.mix_ratio(acb(mu)).real
+        ends = ((arb(c) + 1) * high.log() - mu).exp() + ((arb(c) + 1) * low.log()).exp()
+        density = (low ** (arb(c) + 2) * mu.exp() + high ** (arb(c) + 2) * (-2 * mu).exp()) / (4 * to_ball(self.q))
+        return lambda t: ((ends / 2 + 2 * density / arb(t)) / whole).min(arb(1))
 
 
 @dataclass(frozen=True)
@@ -568,7 +608,19 @@ class NormalMixtures(Pair):
 
     def estimate_output(self, y: float) -> float:
         """Returns an estimate of the output whose loss is ``y``. Nothing is proved here."""
+        outputs, losses = self.tabulate_losses()
+        i = min(max(bisect_left(losses, y), 1), len(losses) - 1)
+        slope = (losses[i] - losses[i - 1]) / (outputs[i] - outputs[i - 1])
+        return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
+
+    @lru_cache(16)  # noqa: B019  # tables are small
+    def tabulate_losses(self) -> tuple[list[float], list[float]]:
+        """Returns ascending outputs with their losses, to within roundings."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
+        least_a, most_a, least_b, most_b = map(float, self.find_extremes())
+        low, high = min(least_a, least_b) - 40, max(most_a, most_b) + 40
+        count = min(math.ceil((high - low) * 8 * max(1.0, most_a - least_b)), 10**5)
+        WORK.count_units(count * (len(self.ahead) + len(self.behind)))
 
         def evaluate_loss(u: float) -> float:
             logs = []
@@ -577,12 +629,8 @@ class NormalMixtures(Pair):
                 logs.append(max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms)))
             return logs[0] - logs[1]
 
-        WORK.count_units(40 * (len(self.ahead) + len(self.behind)))
-        low, high = -FARTHEST, FARTHEST
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if evaluate_loss(middle) < y else (low, middle)
-        return (low + high) / 2
+        outputs = [low + (high - low) * i / count for i in range(count + 1)]
+        return outputs, [evaluate_loss(u) for u in outputs]
 
     def find_output_range(self, y: arb) -> tuple[arb, arb]:
         """Returns two outputs between which the loss passes ``y``.
@@ -590,7 +638,9 @@ class NormalMixtures(Pair):
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
         evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
-        for _ in range(3):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
+        for _ in range(
+            2 + (ctx.prec // 16).bit_length()
+        ):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
             ahead, behind, slope = evaluate_logs(near)
             moved = near - (ahead - behind - y) / slope
             near = moved.mid() if moved.is_finite() else near
@@ -758,11 +808,15 @@ def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
     return {**run, Normal(squared): 1} if squared else run
 
 
+def reverse_run(run: Run) -> Run:
+    """Returns the composition of the reversed pairs."""
+    return merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
+
+
 def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
     """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
     if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
-        back = merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
-        for least, most, how in bound_delta(back, -epsilon, scale, high, points):
+        for least, most, how in bound_delta(reverse_run(run), -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
         return
@@ -802,8 +856,12 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
         return
     if high and (least := bound_distance(run)) is not None:
         yield arb(0), least, "total variation"
-    if any(isinstance(pair, (Normal, NormalMixtures)) for pair, _ in rest):
-        methods = (invert_transform, (50, 100), "contour"), (sum_along_rays, (40, 80, 120), "rays")
+    if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
+        removed = list_sampled_gaussians(run) or list_sampled_gaussians(reverse_run(run))
+        rays = [(each, (40, 80, 120), "rays") for each in (sum_along_rays, sum_along_rays_reversed) if removed]
+        contour = invert_transform, (50, 100), "contour"
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # no line has a transform that decays
+        methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
                 for bits in precisions:
@@ -900,14 +958,29 @@ def bound_by_moment(run: Run, epsilon: arb) -> arb:
         return total
 
     ctx.prec = 100
-    low, high = math.log(1e-4), math.log(1e4)
-    while high - low > 1e-9:  # ternary search for the best c
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        if evaluate_bound(math.exp(one)) < evaluate_bound(math.exp(two)):
-            high = two
+    best = search_exponent(lambda c: float(evaluate_bound(c).mid()), 1e-4, 1e4, 1e-9)
+    return arb((evaluate_bound(best).exp() + find_infinity_of_run(run)).upper())
+
+
+def search_exponent(bound: Callable[[float], float], least: float, most: float, accuracy: float) -> float:
+    """Returns the c between ``least`` and ``most`` at which a bound is smallest, nearly. Nothing is proved here.
+
+    The search is by golden sections of log c, up to ``accuracy``.
+    """
+    golden = (math.sqrt(5.0) - 1) / 2
+    low, high = math.log(least), math.log(most)
+    one, two = high - golden * (high - low), low + golden * (high - low)
+    at_one, at_two = bound(math.exp(one)), bound(math.exp(two))
+    while high - low > accuracy:
+        if at_one < at_two:
+            high, two, at_two = two, one, at_one
+            one = high - golden * (high - low)
+            at_one = bound(math.exp(one))
         else:
-            low = one
-    return arb((evaluate_bound(math.exp(low)).exp() + find_infinity_of_run(run)).upper())
+            low, one, at_one = one, two, at_two
+            two = low + golden * (high - low)
+            at_two = bound(math.exp(two))
+    return math.exp((low + high) / 2)
 
 
 def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
@@ -925,14 +998,7 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
             logs[c] = float(total.mid()) - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
         return logs[c]
 
-    low, high = math.log(1e-2), math.log(2e3)
-    while high - low > 0.02:  # ternary search for the best c, to a percent
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        if estimate_exponent(math.exp(one)) < estimate_exponent(math.exp(two)):
-            high = two
-        else:
-            low = one
-    c = math.exp((low + high) / 2)
+    c = search_exponent(estimate_exponent, 1e-2, 2e3, 0.1)
     level = estimate_exponent(c) - 6 - bits * LN2
     # Chernoff's bound at c f bounds the aliases on either side. The period is chosen so that both sides are small.
     sides = [
@@ -1137,6 +1203,13 @@ def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     error += bound * start / arb(c) ** 2 + bound * (-end * fall).exp() / (end**2 * fall)
     value = (s * total + arb(0, error.abs_upper())) * (-lost - c * e).exp() / arb.pi() + sum_single_steps()
     return value.lower(), value.upper()
+
+
+def sum_along_rays_reversed(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta for a record that is added, by the curve of a removed one at -``epsilon`` (section 1)."""
+    least, most = sum_along_rays(reverse_run(run), -epsilon, bits + 24)
+    x = epsilon.exp()
+    return 1 - x + x * least, 1 - x + x * most
 
 
 class Measure(NamedTuple):

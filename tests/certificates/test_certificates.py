@@ -25,6 +25,8 @@ RUNS = {
     "few steps": (S(G(0.9), 1e-4) * 8, "remove"),
     "Gaussians": (G(2.0) * 10 + G(3.0), "add_or_remove"),
     "Laplace": (dp.Laplace(1.0), "replace"),
+    "many Laplace": (dp.Laplace(20.0) * 3000, "replace"),
+    "many sampled Laplace": (S(dp.Laplace(1.0), 0.01) * 400, "add_or_remove"),
     "pure": (dp.PureDP(0.1) * 100, "add_or_remove"),
     "pure replaced": (dp.PureDP(0.1) * 100, "replace"),
     "approximate": (dp.ApproximateDP(0.5, 1e-6) * 20, "add"),
@@ -73,6 +75,59 @@ def test_both_ends_of_an_answer_are_verified(name):
 def test_losses_beyond_a_table_that_is_cut_are_verified():
     text = dp.DiscreteGaussian(0.5661220763409712, 9).certificate(delta=1e-8, neighbors="add").to_json()
     assert verify.check(text), verify.explain(text)
+
+
+def test_few_steps_of_an_added_record_are_verified():
+    text = (S(G(2.0), 1e-6) * 8).certificate(epsilon=5e-6, neighbors="add").to_json()
+    assert json.loads(text)["delta"][0] > 0
+    assert verify.check(text), verify.explain(text)
+
+
+def test_a_pair_whose_least_losses_are_close_has_a_lattice_that_is_not_finer_than_its_points():
+    text = (S(dp.DiscreteGaussian(0.5), 0.002) * 1000).certificate(delta=1e-6, neighbors="remove").to_json()
+    plain = json.loads(text)
+    low, high = plain["epsilon"]
+    assert verify.check(json.dumps({**plain, "epsilon": [low * 0.98, high * 1.001]}))
+
+
+def test_losses_beyond_the_least_one_of_a_mixture_have_all_of_the_mass_above_them():
+    p = verify.Fraction(1, 20)
+    pair = verify.NormalMixtures(((verify.Fraction(0), p), (verify.Fraction(4), 1 - p)), verify.ZERO_SHIFT)
+    for y in (-3.1, -100.0):  # the least loss is ln(1/20) = -2.9957
+        above, _ = pair.find_tails(verify.arb(y))
+        assert above > 1 - 1e-9 and above < 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["Laplace", "sampled Laplace", "added", "bounded range", "Gaussian"])
+def test_a_transform_decays_at_least_as_fast_as_it_is_said_to(name):
+    noise = verify.Laplacian(verify.Fraction(3, 4))
+    pair = {
+        "Laplace": noise,
+        "sampled Laplace": verify.Sampled(noise, verify.Fraction(1, 10)),
+        "added": verify.Sampled(noise, verify.Fraction(1, 10)).reverse_pair(),
+        "bounded range": verify.Envelope(verify.Fraction(1, 2)),
+        "Gaussian": verify.Normal(verify.Fraction(1, 3)),
+    }[name]
+    for c in (0.3, 4.0, 40.0):
+        whole, bound = pair.compute_moment(verify.acb(c)).real, pair.bound_decay(c, 100)
+        for t in (0.1, 1.0, 7.0, 31.0, 1000.0):
+            for s in (t, 1.3 * t, 10 * t):
+                assert abs(pair.compute_moment(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
+
+
+def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(30):
+        mu, q, z = mp.mpf(3) / 4, mp.mpf(1) / 10, mp.mpc(2.5, 3)
+
+        def integrand(x):  # noise around 0, and the ratio of the densities around mu and 0
+            return mp.exp(-abs(x)) / 2 * (1 - q + q * mp.exp(abs(x) - abs(x - mu))) ** (1 + z)
+
+        truth = mp.quad(integrand, [-mp.inf, 0, mu / 2, mu, mp.inf])
+        found = verify.Sampled(verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)).compute_moment(
+            verify.acb(2.5, 3)
+        )
+        assert abs(complex(found.mid()) - complex(truth)) < 1e-12 * abs(truth)
 
 
 def moved(text: str, end: int, factor: float) -> str:
