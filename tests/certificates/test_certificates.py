@@ -94,7 +94,7 @@ def test_losses_beyond_the_least_one_of_a_mixture_have_all_of_the_mass_above_the
     p = verify.Fraction(1, 20)
     pair = verify.NormalMixtures(((verify.Fraction(0), p), (verify.Fraction(4), 1 - p)), verify.ZERO_SHIFT)
     for y in (-3.1, -100.0):  # the least loss is ln(1/20) = -2.9957
-        above, _ = pair.find_tails(verify.arb(y))
+        above, _ = pair.compute_tail_balls(verify.arb(y))
         assert above > 1 - 1e-9 and above < 1 + 1e-9
 
 
@@ -109,10 +109,10 @@ def test_a_transform_decays_at_least_as_fast_as_it_is_said_to(name):
         "Gaussian": verify.Normal(verify.Fraction(1, 3)),
     }[name]
     for c in (0.3, 4.0, 40.0):
-        whole, bound = pair.compute_moment(verify.acb(c)).real, pair.bound_decay(c, 100)
+        whole, bound = pair.compute_moment_ball(verify.acb(c)).real, pair.bound_decay_by_ball(c, 100)
         for t in (0.1, 1.0, 7.0, 31.0, 1000.0):
             for s in (t, 1.3 * t, 10 * t):
-                assert abs(pair.compute_moment(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
+                assert abs(pair.compute_moment_ball(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
 
 
 def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
@@ -124,7 +124,7 @@ def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
             return mp.exp(-abs(x)) / 2 * (1 - q + q * mp.exp(abs(x) - abs(x - mu))) ** (1 + z)
 
         truth = mp.quad(integrand, [-mp.inf, 0, mu / 2, mu, mp.inf])
-        found = verify.Sampled(verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)).compute_moment(
+        found = verify.Sampled(verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)).compute_moment_ball(
             verify.acb(2.5, 3)
         )
         assert abs(complex(found.mid()) - complex(truth)) < 1e-12 * abs(truth)
@@ -300,7 +300,7 @@ def test_given_losses_in_samples_that_others_fill_are_not_verified(sample, neigh
 
 def test_a_probability_that_is_no_number_is_not_verified_and_is_no_crash():
     with pytest.raises(verify.Unverified, match="cannot be enclosed"):
-        verify._bound_share(verify.arb("nan"))
+        verify._bound_share_by_ball(verify.arb("nan"))
 
 
 def test_a_sample_of_fixed_size_has_the_lower_end_of_a_member_and_no_more():
@@ -433,7 +433,7 @@ def check_changes(name: str, most: int) -> None:
     for text in certificates(name):
         found = list(changes(json.loads(text), rng))
         for i in rng.permutation(len(found))[:most]:
-            if verify.verify(json.dumps(found[i]), nearby=False, points=2**12)[0]:
+            if verify.verify_certificate(json.dumps(found[i]), nearby=False, points=2**12)[0]:
                 assert is_possible(found[i]), found[i]
 
 
@@ -566,12 +566,12 @@ def test_a_table_without_an_end_is_refused_before_it_is_built(name):
 
 
 def test_work_is_counted_before_it_is_done_and_refused_beyond_the_limit():
-    work = verify.Work()
-    work.reset_count(1000.0)
-    work.count_units(100)
+    work = verify.ProofWork()
+    work.reset_proof_work(1000.0)
+    work.count_proof_work(100)
     done = work.done
     with pytest.raises(verify.TooMuchWork):
-        work.count_units(10_000)
+        work.count_proof_work(10_000)
     assert work.done == done  # what was refused was not done, and something smaller may still be
     assert work.refused
 

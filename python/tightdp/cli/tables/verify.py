@@ -108,7 +108,7 @@ def verify_certificate_text(text: str, patient: bool) -> tuple[bool, str] | None
         from ... import verify
     except ImportError:
         return None
-    return verify.verify(text, patient=patient)
+    return verify.verify_certificate(text, patient=patient)
 
 
 def _record_proof_of_certificate(plain: Any, verdict: StatementVerdict, patient: bool) -> None:
