@@ -177,7 +177,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_PROF, args.each)
         try:
             found = draw_certificate(rng)
-        except (TooLong, SystemError):
+        except TooLong:
             continue
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -244,8 +244,15 @@ class AtomTable(NamedTuple):
     hidden: arb
 
 
-TABLES: dict[tuple[Any, ...], AtomTable] = {}
-"""Cache of computed tables, by name and precision."""
+TABLES: dict[tuple[Any, ...], Any] = {}
+"""Cache of computed tables, by name and precision. It is emptied for each certificate."""
+
+
+def keep_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+    """Returns a table that is computed only once."""
+    if name not in TABLES:
+        TABLES[name] = compute()
+    return TABLES[name]
 
 
 @dataclass(frozen=True)
@@ -258,10 +265,8 @@ class Atoms(Pair):
 
     def build_atom_balls(self) -> AtomTable:
         """Returns the table at the precision that is set. Each table is computed only once."""
-        key = self.name, ctx.prec
-        if key not in TABLES:
-            TABLES[key] = self.compute()
-        return TABLES[key]
+        found: AtomTable = keep_table((self.name, ctx.prec), self.compute)
+        return found
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         found = self.build_atom_balls()
@@ -574,6 +579,14 @@ class NormalMixtures(Pair):
     ahead: Shifts
     behind: Shifts
 
+    def __hash__(self) -> int:
+        return self.kept_hash
+
+    @cached_property
+    def kept_hash(self) -> int:
+        """The hash, computed once: fractions take long to be hashed."""
+        return hash((self.ahead, self.behind))
+
     def reverse_pair(self) -> Pair:
         return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
@@ -588,24 +601,29 @@ class NormalMixtures(Pair):
         low = to_ball(p_low / q_low).log() if a_low == b_low else None
         return low, to_ball(p_high / q_high).log() if a_high == b_high else None
 
+    def list_shift_balls(self) -> list[list[tuple[arb, arb, arb]]]:
+        """Returns for P and for Q the mean a and the weight p of each term, and log p - a^2/2."""
+
+        def compute_balls() -> list[list[tuple[arb, arb, arb]]]:
+            sides = [[(to_ball(a), to_ball(p)) for a, p in side] for side in (self.ahead, self.behind)]
+            return [[(a, p, p.log() - a**2 / 2) for a, p in side] for side in sides]
+
+        found: list[list[tuple[arb, arb, arb]]] = keep_table(("shifts", self, ctx.prec), compute_balls)
+        return found
+
     def build_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
         """Returns a function of the output u, for N = N(0, 1).
 
         The function computes log dP/dN, log dQ/dN and the derivative of their difference.
         """
-        sides = [
-            [(to_ball(a), to_ball(p).log() - to_ball(a) ** 2 / 2) for a, p in side]
-            for side in (self.ahead, self.behind)
-        ]
-
-        terms_in_all = len(self.ahead) + len(self.behind)
+        sides, terms_in_all = self.list_shift_balls(), len(self.ahead) + len(self.behind)
 
         def evaluate_log_balls(u: arb) -> tuple[arb, arb, arb]:
             """Returns the two logarithms and the derivative at ``u``."""
-            WORK.count_proof_work(4 + 2 * terms_in_all)
+            WORK.count_proof_work(2 + terms_in_all)
             found = []
             for side in sides:
-                terms = [(a, (a * u + shift).exp()) for a, shift in side]
+                terms = [(a, (a * u + shift).exp()) for a, _, shift in side]
                 total = sum((w for _, w in terms), arb(0))
                 found.append((total.log(), sum((a * w for a, w in terms), arb(0)) / total))
             return found[0][0], found[1][0], found[0][1] - found[1][1]
@@ -619,9 +637,13 @@ class NormalMixtures(Pair):
         slope = (losses[i] - losses[i - 1]) / (outputs[i] - outputs[i - 1])
         return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
 
-    @lru_cache(16)  # noqa: B019  # tables are small
     def build_output_table(self) -> tuple[list[float], list[float]]:
-        """Returns ascending outputs with their losses, to within roundings."""
+        """Returns ascending outputs with their losses, to within roundings. The table is computed only once."""
+        found: tuple[list[float], list[float]] = keep_table(("outputs", self), self.compute_output_table)
+        return found
+
+    def compute_output_table(self) -> tuple[list[float], list[float]]:
+        """Computes the table of outputs and losses."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
         least_a, most_a, least_b, most_b = map(float, self.list_extreme_shifts())
         low, high = min(least_a, least_b) - 40, max(most_a, most_b) + 40
@@ -644,9 +666,8 @@ class NormalMixtures(Pair):
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
         evaluate_log_balls, near = self.build_log_balls(), arb(self.estimate_output_of_loss(float(y.mid())))
-        for _ in range(
-            2 + (ctx.prec // 16).bit_length()
-        ):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
+        # Newton's steps guess the output. The sign of loss - y at either end proves the range.
+        for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
             moved = near - (ahead - behind - y) / slope
             near = moved.mid() if moved.is_finite() else near
@@ -666,15 +687,14 @@ class NormalMixtures(Pair):
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities under P and Q of an output above v, where v is the output whose loss is ``y``."""
         low, high = self.bracket_output_of_loss(y)
-        ends = []
-        for side in (self.ahead, self.behind):
-            least, most = (
-                sum((to_ball(p) * compute_normal_tail_ball(end - to_ball(a)) for a, p in side), arb(0))
-                for end in (high, low)
-            )
-            least, most = least if high < FARTHEST else arb(0), most if low > -FARTHEST else arb(1)
-            ends.append(least.union(most))
-        return ends[0], ends[1]
+        ends = [low.union(high)] if low > -FARTHEST and high < FARTHEST else [low, high]
+        found = []
+        for side in self.list_shift_balls():
+            tails = [sum((p * compute_normal_tail_ball(end - a) for a, p, _ in side), arb(0)) for end in ends]
+            tails[0] = tails[0] if low > -FARTHEST else arb(1)
+            tails[-1] = tails[-1] if high < FARTHEST else arb(0)
+            found.append(tails[0].union(tails[-1]))
+        return found[0], found[1]
 
     def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule in u, whose error is bounded on a strip (section 4)."""
