@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from certificate_changes import is_possible, list_certificate_changes
 
 import tightdp as dp
 
@@ -383,55 +384,11 @@ def test_an_upper_end_below_a_member_s_delta_is_not_verified():
         assert verify.check(good), verify.explain(good)
 
 
-def changes(plain, rng):
-    """Yields a copy of a certificate's values for each entry in it, with this entry changed."""
-
-    def change(value):
-        match value:
-            case bool():
-                yield not value
-            case int():
-                yield from (value + 1, max(value - 1, 0), 2 * value)
-            case float():
-                yield from (
-                    value * (1 + 10.0 ** -rng.integers(1, 12)),
-                    value * (1 - 10.0 ** -rng.integers(1, 12)),
-                    -value,
-                )
-            case str():
-                yield from ("add", "remove", "replace", value + "x", "Laplace")
-            case list():
-                for i, each in enumerate(value):
-                    yield from ([*value[:i], other, *value[i + 1 :]] for other in change(each))
-                    yield value[:i] + value[i + 1 :]
-            case dict():
-                for name, each in value.items():
-                    yield from ({**value, name: other} for other in change(each))
-                    yield {other: x for other, x in value.items() if other != name}
-
-    return change(plain)
-
-
-def is_possible(plain) -> bool:
-    """Tells whether the engines allow the statement of a changed certificate."""
-    try:
-        found = dp.Certificate.from_json(json.dumps(plain))
-    except (ValueError, TypeError):
-        return False
-    run = found.composition
-    truth = (
-        run.epsilon(found.delta, neighbors=found.neighbors)
-        if found.epsilon is None
-        else run.delta(found.epsilon, neighbors=found.neighbors)
-    )
-    return found.upper >= truth.lower and found.lower <= truth.upper
-
-
 def check_changes(name: str, most: int) -> None:
     """Verifies up to ``most`` changed copies of each certificate of a run."""
     rng = np.random.default_rng(sum(map(ord, name)))
     for text in certificates(name):
-        found = list(changes(json.loads(text), rng))
+        found = list(list_certificate_changes(json.loads(text), rng))
         for i in rng.permutation(len(found))[:most]:
             if verify.verify_certificate(json.dumps(found[i]), nearby=False, points=2**12)[0]:
                 assert is_possible(found[i]), found[i]
@@ -494,6 +451,26 @@ def test_the_checker_sees_an_engine_s_constant_that_is_off_by_a_billionth():
     for wrong in (S(G(1.0 * (1 + 1e-9)), 0.01), S(G(1.0), 0.01 * (1 - 1e-9))):
         found = json.loads((wrong * 1000).certificate(delta=1e-5).to_json())
         assert not verify.check(json.dumps({**right, "epsilon": found["epsilon"]}))
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "Laplace", "sampled", "pure", "range", "discrete", "tree", "answers"])
+def test_the_checker_sees_a_constant_of_a_closed_form_that_is_off_by_a_billionth(name):
+    """The engine reads one parameter wrongly, in either direction, and the certificate names the right one."""
+    make = {
+        "Gaussian": lambda x: G(2.0 * x) * 10,
+        "Laplace": lambda x: dp.Laplace(2.0 * x) * 1,
+        "sampled": lambda x: S(G(1.0 * x), 0.1) * 1,
+        "pure": lambda x: dp.PureDP(0.1 / x) * 50,
+        "range": lambda x: dp.BoundedRange(0.5 / x) * 1,
+        "discrete": lambda x: dp.DiscreteGaussian(2.0 * x, 3) * 1,
+        "tree": lambda x: dp.TreeAggregation(3.0 * x, 100, own_steps=True) * 1,
+        "answers": lambda x: dp.RandomizedResponse(0.3 * x, 4) * 7,
+    }[name]
+    right = json.loads(make(1.0).certificate(epsilon=0.2).to_json())
+    assert verify.check(json.dumps(right))
+    for x in (1 + 1e-9, 1 - 1e-9):
+        wrong = json.loads(make(x).certificate(epsilon=0.2).to_json())
+        assert not verify.check(json.dumps({**right, "delta": wrong["delta"]}))
 
 
 def test_the_checker_imports_nothing_of_the_library():
