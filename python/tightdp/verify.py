@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -475,74 +475,85 @@ class RecordChain(Pair):
     def reverse_pair(self) -> Pair:
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
+    def bound_chain_link(self, e: Fraction, points: int) -> arb:
+        """Returns an upper bound of one link's delta at ``e``, and sets the precision."""
+        found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
+        ctx.prec = 128
+        return arb(1) if found is None else arb(found[1].upper())
+
     def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
         A link is a step of the chain, with an epsilon e of its own. Its bound P(A) <= e^e Q(A) + delta is a line in
         Q(A). The lines of all links together make one line, and a weighted mean of two such lines is a bound too.
         """
-        known: dict[Fraction, arb] = {}
-
-        def bound_chain_link(e: Fraction) -> arb:
-            """Returns an upper bound of one link's delta at ``e``. The bound at each ``e`` is computed only once."""
-            if e not in known:
-                found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
-                known[e] = arb(1) if found is None else arb(found[1].upper())
-                ctx.prec = 128
-            return known[e]
+        bound_link = cache(lambda e: self.bound_chain_link(e, points))
 
         def add_chain_lines(links: list[Fraction]) -> arb:
             """Returns the height at Q(A) = 0 of the line that the links with these epsilons make.
 
             The slope of the line is e to the power of the sum of the epsilons.
             """
-            total = arb(0)
-            for e in links:
-                total = bound_chain_link(e) + to_ball(e).exp() * total
-            return total
+            return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
+        def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
+            """Returns the height of the mean of two lines whose slope is e^epsilon, or 1 if there is no such mean."""
+            low, high = (to_ball(sum(links)).exp() for links in (one, other))
+            weight = (to_ball(epsilon).exp() - low) / (high - low)
+            if not (weight >= 0 and weight <= 1):
+                return arb(1)
+            return (1 - weight) * add_chain_lines(one) + weight * add_chain_lines(other)
+
+        # Any epsilons of the links give a valid bound, so nothing has to be proved about their choice.
         WORK.count_proof_work(73**2 * self.size**2 / 2)
-        # Any epsilons of the links give a valid bound, so the search below need not be exact. It finds, for each sum of
-        # epsilons, the best ones on a grid, then the best two sums around ``epsilon``, and then improves one chain.
         ctx.prec, at = 128, float(epsilon)
         tops = [(pair.compute_extreme_loss_balls()[1], count) for pair, count in self.parts]
         top = sum(float(high) * count for high, count in tops if high is not None)
         width = top / 36 if 0 < top < 20 and all(high is not None for high, _ in tops) else (abs(at) + 4) / 36
-        steps = range(-36, 37)
-        heights = {i: max(float(bound_chain_link(Fraction(width * i))), 0.0) for i in steps}
-        best = {i: (heights[i], [i]) for i in steps}
-        for _ in range(self.size - 1):
-            longer: dict[int, tuple[float, list[int]]] = {}
-            for total, (height, chain) in best.items():
-                for i in steps:
-                    line = heights[i] + math.exp(min(width * i, 600.0)) * height, [*chain, i]
-                    if total + i not in longer or line[0] < longer[total + i][0]:
-                        longer[total + i] = line
-            best = longer
-        x, chosen = math.exp(at), (math.inf, 0, 0)
-        for i in (i for i in best if width * i <= at):
-            for j in (j for j in best if width * j > at):
-                share = (x - math.exp(width * i)) / (math.exp(width * j) - math.exp(width * i))
-                chosen = min(chosen, ((1 - share) * best[i][0] + share * best[j][0], i, j))
-        found = arb(1)
-        if chosen[0] < math.inf:
-            sides = [[Fraction(width * i) for i in best[side][1]] for side in chosen[1:]]
-            low, high = (to_ball(sum(side)).exp() for side in sides)
-            weight = (to_ball(epsilon).exp() - low) / (high - low)
-            if weight >= 0 and weight <= 1:
-                found = (1 - weight) * add_chain_lines(sides[0]) + weight * add_chain_lines(sides[1])
-        near = min(best, key=lambda i: abs(width * i - at))
-        links: list[Fraction] = [Fraction(width * i) for i in best[near][1]]
+        heights = {i: max(float(bound_link(Fraction(width * i))), 0.0) for i in range(-36, 37)}
+        chains = {
+            total: (height, [Fraction(width * i) for i in chain])
+            for total, (height, chain) in search_chains(heights, width, self.size).items()
+        }
+        two = choose_two_chains({width * total: height for total, (height, _) in chains.items()}, at)
+        found = arb(1) if two is None else average_chain_lines(*(chains[round(each / width)][1] for each in two))
+        links = list(chains[min(chains, key=lambda i: abs(width * i - at))][1])
         links[0] += epsilon - sum(links)
-        move = Fraction(width / 2)
-        while move > width / 1000 and len(known) < 400:
-            for i in range(self.size):
-                for j in range(self.size):
-                    moved = [e + move * ((n == i) - (n == j)) for n, e in enumerate(links)]
-                    if i != j and add_chain_lines(moved) < add_chain_lines(links):
-                        links = moved
+        move, tries = Fraction(width / 2), 0
+        while move > width / 1000 and tries < 400:
+            for i, j in ((i, j) for i in range(self.size) for j in range(self.size) if i != j):
+                moved = [e + move * ((n == i) - (n == j)) for n, e in enumerate(links)]
+                tries, links = tries + 1, moved if add_chain_lines(moved) < add_chain_lines(links) else links
             move /= 2
         return arb(found.min(add_chain_lines(links)).min(arb(1)).upper())
+
+
+def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
+    """Returns for each sum of ``size`` links the lowest line and its links. Nothing is proved here.
+
+    A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``.
+    """
+    best = {i: (height, [i]) for i, height in heights.items()}
+    for _ in range(size - 1):
+        longer: dict[int, tuple[float, list[int]]] = {}
+        for total, (height, chain) in best.items():
+            for i, own in heights.items():
+                line = own + math.exp(min(width * i, 600.0)) * height, [*chain, i]
+                if total + i not in longer or line[0] < longer[total + i][0]:
+                    longer[total + i] = line
+        best = longer
+    return best
+
+
+def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
+    """Returns the two epsilons around ``at`` whose lines have the lowest mean of slope e^at, or None."""
+    found: tuple[float, tuple[float, float] | None] = math.inf, None
+    for low in (each for each in heights if each <= at):
+        for high in (each for each in heights if each > at):
+            share = (math.exp(at) - math.exp(low)) / (math.exp(high) - math.exp(low))
+            mean = (1 - share) * heights[low] + share * heights[high]
+            found = (mean, (low, high)) if mean < found[0] else found
+    return found[1]
 
 
 @dataclass(frozen=True)
@@ -913,6 +924,12 @@ def compute_infinity_ball_of_run(run: Run) -> arb:
     return 1 - kept
 
 
+def compute_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
+    """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
+    moments = [(pair.compute_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
+    return math.prod((moment**count for moment, count in moments), start=arb(1))
+
+
 def count_outcome_balls(atoms: int, count: int) -> int:
     """Returns the number of ways in which ``count`` outputs can fall on ``atoms`` losses, or a number above 10^6."""
     found, few = 1, min(atoms - 1, count)
@@ -971,9 +988,7 @@ def bound_variation_by_balls(run: Run) -> arb | None:
         found = arb(sum((count * pair.evaluate_curve_ball(arb(0)) for pair, count in run.items()), arb(0)).upper())
     with suppress(Unverified):
         if compute_infinity_ball_of_run(run).is_zero():
-            squares = arb(1)
-            for pair, count in run.items():
-                squares *= pair.compute_moment_balls(1.0, 0.0, 1, 64)[0].real ** count
+            squares = compute_moment_ball_of_run(run, 1.0, 64)
             half = arb(((squares - 1).max(arb(0)).sqrt() / 2).upper())
             found = half if found is None or not found < half else found
     return found
@@ -984,10 +999,8 @@ def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
 
     def evaluate_bound(c: float) -> arb:
         """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}, where M(c) is the moment E e^{cY}."""
-        total = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log() - c * epsilon
-        for pair, count in run.items():
-            total += count * pair.compute_moment_balls(c, 0.0, 1, ctx.prec)[0].real.log()
-        return total
+        kappa = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log()
+        return kappa - c * epsilon + compute_moment_ball_of_run(run, c, ctx.prec).log()
 
     ctx.prec = 100
     best = search_exponent_of_proof(lambda c: float(evaluate_bound(c).mid()), 1e-4, 1e4, 1e-9)
@@ -1015,8 +1028,22 @@ def search_exponent_of_proof(bound: Callable[[float], float], least: float, most
     return math.exp((low + high) / 2)
 
 
-def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
+class InversionPlan(NamedTuple):
+    """Choice of the line Re z = c, the spacing h and the number n of points, and two exponents a that bound aliases.
+
+    Nothing has to be proved about a plan.
+    """
+
+    c: float
+    h: float
+    n: int
+    aliases: list[float]
+    decays: list[tuple[Callable[[float], arb], int]]
+    """Bound on the decay of each pair's transform from t on, and the pair's count."""
+
+
+def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
+    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly, or raises Unverified."""
     ctx.prec = 64
     at = float(epsilon.mid())
     logs: dict[float, float] = {0.0: 0.0}
@@ -1024,10 +1051,8 @@ def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, a
     def estimate_exponent(c: float) -> float:
         """Returns an estimate of log(E e^{cY} e^{-c epsilon} kappa(c)), the logarithm of Chernoff's bound of delta."""
         if c not in logs:
-            total = arb(0)
-            for pair, count in run.items():
-                total += count * pair.compute_moment_balls(c, 0.0, 1, 30)[0].real.log()
-            logs[c] = float(total.mid()) - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
+            moment = float(compute_moment_ball_of_run(run, c, 30).log().mid())
+            logs[c] = moment - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
         return logs[c]
 
     c = search_exponent_of_proof(estimate_exponent, 1e-2, 2e3, 0.1)
@@ -1038,26 +1063,27 @@ def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, a
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
     ]
     h = 2 * math.pi / max(period for period, _ in sides)
-    shrink = [(pair.bound_decay_by_ball(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
+    decays = [(pair.bound_decay_by_ball(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
     front = estimate_exponent(c) - c * math.log(c) + (1 + c) * math.log1p(c)
     n = 16
     while True:
-        faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in shrink)
+        faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            break
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays)
         n = math.ceil(n * 1.25)
         if n > 20_000:
             raise Unverified("the characteristic function decays too slowly for the contour")
+
+
+def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
+    plan = plan_inversion_of_proof(run, epsilon, bits)
+    c, h, n = plan.c, plan.h, plan.n
     ctx.prec = bits + 80
-    kept, infinite = arb(1), False
     values = [acb(1)] * n
     for pair, count in run.items():
-        values = [
-            value * moment**count
-            for value, moment in zip(values, pair.compute_moment_balls(c, h, n, bits + 30), strict=True)
-        ]
-        if isinstance(pair, Atoms) and not (lost := pair.build_atom_balls().infinity).is_zero():
-            kept, infinite = kept * (1 - lost) ** count, True
+        moments = pair.compute_moment_balls(c, h, n, bits + 30)
+        values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
     total = arb(0)
     for k, value in enumerate(values):
         z = acb(c, arb(h) * k)
@@ -1065,18 +1091,15 @@ def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, a
         total += term if k else term / 2
     total *= arb(h) / arb.pi()
     tail = values[0].real * (-arb(c) * epsilon).exp() / (arb.pi() * h * (n - 1))
-    for bound, count in shrink:
+    for bound, count in plan.decays:
         tail *= bound(h * n) ** count
-    period, excess = 2 * arb.pi() / h, arb(0)
-    for _, f in sides:
-        a = arb(c * f)
-        term = (-a * epsilon).exp() / ((abs(a - arb(c)) * period).exp() - 1)
-        if f:
-            term *= a**a / (1 + a) ** (1 + a)
-            for pair, count in run.items():
-                term *= pair.compute_moment_balls(c * f, 0.0, 1, 40)[0].real ** count
+    excess = arb(0)
+    for a in map(arb, plan.aliases):
+        term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
+        if a > 0:
+            term *= a**a / (1 + a) ** (1 + a) * compute_moment_ball_of_run(run, float(a), 40)
         excess += term
-    beyond = 1 - kept if infinite else arb(0)
+    beyond = compute_infinity_ball_of_run(run)
     return (total - tail - excess + beyond).lower(), (total + tail + beyond).upper()
 
 
@@ -1141,6 +1164,24 @@ class SampledGaussians(NamedTuple):
         inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
 
+    def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
+        """Returns 1 + D at the points of the outer sum, and a bound on the integral of |B| along the ray beta."""
+        beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
+        one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
+        low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
+        WORK.count_proof_work(20 * ((high - low) / plan.step + len(points)))
+        first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
+        if last - first + len(points) > 5 * 10**4:
+            raise Unverified("the rays take too many nodes")
+        turn = (arb.pi() + beta) / 2
+        weights = [s * self.evaluate_ray_log(acb(s * i), acb(0, beta), gamma).exp() for i in range(first, last + 1)]
+        waves = [acb(s * k, turn).exp().exp() for k in range(first + points[0], last + points[-1] + 1)]
+        sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
+        rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
+        error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
+        blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
+        return [found + blur for found in sums], middle
+
 
 def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
     """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
@@ -1158,86 +1199,84 @@ def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
     return found
 
 
-def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
+class RayPlan(NamedTuple):
+    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). It proves nothing."""
 
-    def list_steps(precision: int) -> tuple[list[SampledGaussians], arb]:
-        """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
-        ctx.prec = precision
-        found = list_steps_for_rays(run)
-        return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
+    beta: float
+    c: float
+    step: float
+    need: float
+    """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
+    size: float
+    """Estimate of log T."""
 
-    steps, lost = list_steps(256)
-    if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
-        raise Unverified("no few inclusions of a removed record")
 
-    def sum_single_steps() -> arb:
-        """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
-        total, above = arb(0), (epsilon + lost).expm1()
-        for each in steps:
-            odds = each.q / (1 - each.q)
-            far = (above.log() - each.compute_ray_center()) * each.sigma
-            total += each.steps * (
-                odds * compute_normal_tail_ball(far - 1 / each.sigma) - above * compute_normal_tail_ball(far)
-            )
-        return (-lost).exp() * total
+def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
+    """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
+    ctx.prec = precision
+    found = list_steps_for_rays(run)
+    return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
 
-    first = float(sum_single_steps().mid())
-    steps, lost = list_steps(64)
-    energy = float((epsilon + lost).mid())
+
+def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: arb) -> arb:
+    """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
+    total, above = arb(0), (epsilon + lost).expm1()
+    for each in steps:
+        odds = each.q / (1 - each.q)
+        far = (above.log() - each.compute_ray_center()) * each.sigma
+        near = compute_normal_tail_ball(far - 1 / each.sigma)
+        total += each.steps * (odds * near - above * compute_normal_tail_ball(far))
+    return (-lost).exp() * total
+
+
+def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
+    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly."""
+    first = float(sum_single_steps_of_rays(*set_precision_of_rays(run, 256), epsilon).mid())
+    steps, lost = set_precision_of_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
     def bound_logs(c: float) -> tuple[float, float]:
-        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T (section 5)."""
+        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T."""
         norms = [each.bound_ray_norm(beta, 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
-        return size - float(lost.mid()) - c * energy - math.log(c), size
+        return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c), size
 
     c = min((0.7, 2.0, 4.0, 8.0, 16.0, 32.0), key=lambda c: bound_logs(c)[0])
     level, size = bound_logs(c)
     need = level - math.log(max(first, 1e-300)) + bits * LN2 + 8
-    step = math.pi * beta / need
-    steps, lost = list_steps(math.ceil(need / LN2) + 100)
-    beta_ball, gamma = arb(beta), 1 + c
-    s, e = arb(step), epsilon + lost
-    psi = (arb.pi() - beta_ball) / 2
-    norms = [[each.bound_ray_norm(theta, gamma) for theta in (beta / 2, beta, 1.5 * beta)] for each in steps]
-    last = max(c, need / (energy * math.sin(beta / 2)))
-    j_low, j_high = math.floor((-need - size) / step), math.ceil(math.log(last) / step)
-    products, single, wide = [acb(1)] * (j_high - j_low + 1), [acb(0)] * (j_high - j_low + 1), arb(1)
-    trust = arb(1)
-    for each, (one, middle, other) in zip(steps, norms, strict=True):
-        low, high = each.choose_ray_range(1.5 * beta, gamma, need + size)
-        WORK.count_proof_work(20 * ((high - low) / step + j_high - j_low))
-        i_low, i_high = math.floor(low / step), math.ceil(high / step)
-        if (i_high - i_low) + (j_high - j_low) > 5 * 10**4:
-            raise Unverified("the rays take too many nodes")
-        weights = [
-            s * each.evaluate_ray_log(acb(s * i), acb(0, beta_ball), gamma).exp() for i in range(i_low, i_high + 1)
-        ]
-        turn = (arb.pi() + beta_ball) / 2
-        waves = [acb(s * k, turn).exp().exp() for k in range(i_low + j_low, i_high + j_high + 1)]
-        sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
-        rule = 2 * one.max(other) / ((arb.pi() * beta_ball / s).exp() - 1)
-        error = rule + each.bound_ray_ends(s * i_low, s * i_high, beta_ball, gamma)
-        blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
-        for j, found in enumerate(sums):
-            products[j] *= (found + blur) ** each.steps
-            single[j] += each.steps * (found + blur - 1)
-        wide += each.steps * (middle + 1)
-        trust *= middle**each.steps
+    return RayPlan(beta, c, math.pi * beta / need, need, size)
+
+
+def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
+    steps, lost = set_precision_of_rays(run, 256)
+    if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
+        raise Unverified("no few inclusions of a removed record")
+    plan = plan_rays_of_proof(run, epsilon, bits)
+    steps, lost = set_precision_of_rays(run, math.ceil(plan.need / LN2) + 100)
+    beta, s, c, e = arb(plan.beta), arb(plan.step), plan.c, epsilon + lost
+    psi = (arb.pi() - beta) / 2
+    last = max(c, plan.need / (float(e.mid()) * math.sin(plan.beta / 2)))
+    points = range(math.floor((-plan.need - plan.size) / plan.step), math.ceil(math.log(last) / plan.step) + 1)
+    products, single, wide, trust = [acb(1)] * len(points), [acb(0)] * len(points), arb(1), arb(1)
+    for each in steps:
+        sums, norm = each.sum_along_ray(plan, points)
+        products = [product * found**each.steps for product, found in zip(products, sums, strict=True)]
+        single = [linear + each.steps * (found - 1) for linear, found in zip(single, sums, strict=True)]
+        wide, trust = wide + each.steps * (norm + 1), trust * norm**each.steps
     bound, total = trust + wide, arb(0)
-    for j, (product, linear) in enumerate(zip(products, single, strict=True)):
-        zeta = acb(s * (j_low + j), psi).exp()
+    for j, product, linear in zip(points, products, single, strict=True):
+        zeta = acb(s * j, psi).exp()
         z = zeta + c
         total += (zeta * (-zeta * e).exp() * (product - 1 - linear) / (z * (z + 1))).imag
-    start, end, fall = (s * j_low).exp(), (s * j_high).exp(), e * psi.cos()
+    start, end, fall = (s * points[0]).exp(), (s * points[-1]).exp(), e * psi.cos()
     if not end >= c:
         raise Unverified("the points of a ray end too early")
-    error = bound * arb.pi() / c / ((arb.pi() * beta_ball / s).exp() - 1)
+    error = bound * arb.pi() / c / ((arb.pi() * beta / s).exp() - 1)
     error += bound * start / arb(c) ** 2 + bound * (-end * fall).exp() / (end**2 * fall)
-    value = (s * total + arb(0, error.abs_upper())) * (-lost - c * e).exp() / arb.pi() + sum_single_steps()
+    ahead = (-lost - c * e).exp() / arb.pi()
+    value = (s * total + arb(0, error.abs_upper())) * ahead + sum_single_steps_of_rays(steps, lost, epsilon)
     return value.lower(), value.upper()
 
 
