@@ -21,7 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property, reduce
-from itertools import pairwise
+from itertools import accumulate, pairwise, repeat
+from operator import mul
 from typing import Any, NamedTuple
 
 from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
@@ -756,24 +757,8 @@ class NormalMixtures(Pair):
         radius = arb(0, error.abs_upper())
         if n == 1:
             return [acb(total + radius)]
-        block = math.isqrt(n - 1) + 1
-        rows, columns = [], []
-        for weight, loss in nodes:
-            turn, power = acb(0, loss * h).exp(), acb(weight)
-            row = [power]
-            for _ in range(block - 1):
-                power = power * turn
-                row.append(power)
-            rows.append(row)
-            jump, power = acb(0, loss * h * block).exp(), acb(1)
-            column = [power]
-            for _ in range((n - 1) // block):
-                power = power * jump
-                column.append(power)
-            columns.append(column)
-        product = acb_mat(rows).transpose() * acb_mat(columns)
         blur = acb(radius, radius)
-        return [product[k % block, k // block] + blur for k in range(n)]
+        return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the tilted transform by boxes under the tilted density of Y (section 3)."""
@@ -801,18 +786,7 @@ class NormalMixtures(Pair):
                 (evaluate_density(cell) / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0)
             )
         whole = self.compute_moment_balls(c, 0.0, 1, 40)[0].real
-        boxes = []  # (length, mass): a histogram as rectangles, each from one cell to another
-        stack: list[tuple[int, arb]] = []
-        for j, floor in enumerate([*floors, arb(0)]):
-            start = j
-            while stack and stack[-1][1] > floor:
-                start, height = stack.pop()
-                below = stack[-1][1] if stack and stack[-1][1] > floor else floor
-                length = (edges[j] - edges[start]).lower()
-                if length > 0 and height > below:
-                    boxes.append((length, ((height - below) * length / whole).lower()))
-            if not stack or floor > stack[-1][1]:
-                stack.append((start, floor))
+        boxes = [(length, (mass / whole).lower()) for length, mass in cut_into_boxes(edges, floors)]
 
         def bound_from(t: float) -> arb:
             WORK.count_proof_work(2 * len(boxes))
@@ -825,6 +799,35 @@ class NormalMixtures(Pair):
             return 1 - lost
 
         return bound_from
+
+
+def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
+    """Returns lengths and masses of boxes that make up a histogram, each over a run of neighbouring cells."""
+    boxes, stack = [], list[tuple[int, arb]]()
+    for j, floor in enumerate([*floors, arb(0)]):
+        start = j
+        while stack and stack[-1][1] > floor:
+            start, height = stack.pop()
+            below = stack[-1][1] if stack and stack[-1][1] > floor else floor
+            length = arb((edges[j] - edges[start]).lower())
+            if length > 0 and height > below:
+                boxes.append((length, (height - below) * length))
+        if not stack or floor > stack[-1][1]:
+            stack.append((start, floor))
+    return boxes
+
+
+def sum_waves_by_matrices(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
+    """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
+    block = math.isqrt(n - 1) + 1
+
+    def list_powers(first: acb, factor: acb, count: int) -> list[acb]:
+        return list(accumulate(repeat(factor, count - 1), mul, initial=first))
+
+    rows = [list_powers(acb(weight), acb(0, loss * h).exp(), block) for weight, loss in nodes]
+    columns = [list_powers(acb(1), acb(0, loss * h * block).exp(), (n - 1) // block + 1) for _, loss in nodes]
+    product = acb_mat(rows).transpose() * acb_mat(columns)
+    return [product[k % block, k // block] for k in range(n)]
 
 
 # ---- Proofs of delta at one epsilon ----------------------------------------------------------------------------------
