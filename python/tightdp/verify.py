@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property, reduce
+from heapq import heappop, heappush
 from itertools import accumulate, pairwise, repeat
 from operator import mul
 from typing import Any, NamedTuple
@@ -1360,6 +1361,42 @@ class ProofGridPlan(NamedTuple):
         assert found is not None
         return found
 
+    def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
+        """Returns masses whose losses are at least their points, from masses whose losses are off by ``away``.
+
+        A mass below its point is merged with a part of one above, which lifts it there. Otherwise it goes to a lower
+        point. A mass above its point is merged with a part of one below.
+        """
+        done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
+        for rank in range(len(filled) - 1, -1, -1):
+            i = point = filled[rank]
+            lack, mass = arb((-away[i]).upper()), arb(kept[i])
+            if lack > 0:
+                for j in filled[rank + 1 : rank + 4]:
+                    share = (lack.exp() - 1) / (1 - (-self.h * (j - i)).exp())
+                    lifting = (mass * share).upper().ceil().unique_fmpz()
+                    if lifting <= done[j]:
+                        done[j] -= lifting
+                        done[i] += kept[i] + lifting
+                        kept[i] = fmpz(0)
+                        break
+                if not kept[i]:
+                    continue
+                point -= int(float((lack / self.h).upper().ceil()))
+            excess = self.h * (i - point) - lack
+            if point < 0 or not excess >= 0:
+                continue  # the mass is dropped
+            for j in reversed(filled[max(rank - 3, 0) : rank]):
+                gap = self.h * (point - j) + arb((-away[j]).upper())
+                if gap > 0:
+                    more = (mass * (1 - (-excess).exp()) / (gap.exp() - 1)).lower().floor().unique_fmpz()
+                    more = min(max(more, fmpz(0)), kept[j] // 2)
+                    kept[j] -= more
+                    kept[i] += more
+                    break
+            done[point] += kept[i]
+        return done
+
     def round_proof_grid_mass(self, mass: arb) -> fmpz:
         """Returns a mass in units of 2^-bits, rounded outward."""
         scaled = mass * (arb(2) ** self.bits)
@@ -1393,6 +1430,24 @@ def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
     return ends[0], max(ends[1], ends[0] + 2.0**-20)
 
 
+def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
+    """Returns an estimate of the variance under P of a loss between two numbers. Nothing is proved here."""
+
+    def estimate_tail(y: float) -> float:
+        return float(pair.compute_tail_balls(arb(y))[0].mid())
+
+    cells = [(0.0, low, end, estimate_tail(low), estimate_tail(end))]
+    for _ in range(200):  # the cell that contributes the most is halved
+        _, left, right, above, beyond = heappop(cells)
+        middle = (left + right) / 2
+        between = estimate_tail(middle)
+        for cell in ((left, middle, above, between), (middle, right, between, beyond)):
+            heappush(cells, (-abs(cell[2] - cell[3]) * (right - left) ** 2, *cell))
+    found = [((left + right) / 2, right - left, abs(above - beyond)) for _, left, right, above, beyond in cells]
+    mean = sum(y * mass for y, _, mass in found)
+    return sum(((y - mean) ** 2 + width**2 / 4) * mass for y, width, mass in found)
+
+
 def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
@@ -1400,14 +1455,7 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     bits = cut + 44
     ctx.prec = bits + 60
     ranges = {pair: choose_proof_grid_range(pair, cut + count.bit_length()) for pair in run}
-    spread = 0.0
-    for pair, (low, end) in ranges.items():
-        points = [low + (end - low) * i / 200 for i in range(201)]
-        tails = [float(pair.compute_tail_balls(arb(y))[0].mid()) for y in points]
-        masses = [(y, a - b) for y, (a, b) in zip(points, pairwise(tails), strict=False)]
-        mean = sum(y * p for y, p in masses)
-        variance = max(sum((y - mean) ** 2 * p for y, p in masses), 0.0)
-        spread += run[pair] * (variance + ((end - low) / 200) ** 2)
+    spread = sum(run[pair] * estimate_variance_of_loss(pair, *ends) for pair, ends in ranges.items())
     longest = max(end - low for low, end in ranges.values())
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
                 2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
@@ -1421,8 +1469,8 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     for pair, times in run.items():
         origin = pair.list_proof_grid_anchors()[0] if pair.list_proof_grid_anchors() else arb(0)
         lay = build_upper_proof_grid if high else build_lower_proof_grid
-        law, shift = lay(pair, plan, origin, ranges[pair], scale / times)
-        offset += times * (origin - shift)
+        law, origin = lay(pair, plan, origin, ranges[pair], scale / times)
+        offset += times * origin
         power = plan.raise_proof_grid_measure(plan.trim_proof_grid_ends(law), times)
         total = power if total is None else plan.multiply_proof_grid_measures(total, power)
     assert total is not None
@@ -1438,22 +1486,18 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
 
-Laid = tuple[ProofGridMeasure, arb]
-"""A distribution on a lattice, and a number by which all of its losses are smaller than their lattice points."""
-
-
 def place_proof_grid_points(plan: ProofGridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
     """Returns the indices of the lattice points that enclose a range of losses."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
     if high - low > MOST_POINTS / 4:
         raise Unverified("a lattice has too many points")
-    return math.floor(low), math.ceil(high) + 1
+    return math.floor(low) - 2, math.ceil(high) + 1
 
 
 def build_upper_proof_grid(
     pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
-) -> Laid:
-    """Returns a distribution that dominates the pair's own.
+) -> tuple[ProofGridMeasure, arb]:
+    """Returns a distribution that dominates the pair's own, and the origin of its points.
 
     The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
     """
@@ -1471,50 +1515,39 @@ def build_upper_proof_grid(
     beyond = points[-1].exp() * tails[-1][1]
     masses[-1] += beyond
     infinity = (tails[-1][0] - beyond).max(arb(0))
-    return ProofGridMeasure(
-        fmpz_poly([plan.round_proof_grid_mass(mass) for mass in masses]), low, arb(infinity.upper())
-    ), arb(0)
+    rounded = [plan.round_proof_grid_mass(mass) for mass in masses]
+    return ProofGridMeasure(fmpz_poly(rounded), low, arb(infinity.upper())), origin
 
 
 def build_lower_proof_grid(
     pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
-) -> Laid:
-    """Returns a distribution that the pair's own dominates.
+) -> tuple[ProofGridMeasure, arb]:
+    """Returns a distribution that the pair's own dominates, and the origin of its points.
 
-    The outputs around each lattice point are merged into one, whose loss is then lowered.
+    The outputs around each lattice point are merged into one, and these are moved to lattice points.
     """
     low, high = place_proof_grid_points(plan, origin, ends)
     WORK.count_proof_work(40 * (high - low))
-    centers = [origin + plan.h * i for i in range(low, high + 1)]
-    cuts = [x + plan.h / 2 for x in [centers[0] - plan.h, *centers]]
-    infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(centers))
+    cuts = [origin + plan.h * (i + 0.5) for i in range(low - 1, high + 1)]
+    infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(cuts))
     for attempt in (0, 1):
         tails = [pair.compute_tail_balls(y) for y in cuts]
         tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
-        away = [(p / q).log() - x if p > faint and q > 0 else arb(0) for (p, q), x in zip(cells, centers, strict=True)]
-        if attempt == 0:  # cuts move so that the losses of cells are at their points, up to fourth order
+        losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
+        heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
+        if (loss := losses[heaviest]) is not None:  # the heaviest loss is at its point
+            origin = (loss - plan.h * (low + heaviest)).mid()
+        if attempt == 0:  # cuts move so that the other losses are at their points, up to fourth order
+            away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
+            most = 0.24 * float(plan.h.mid())
             for i in range(1, len(cuts) - 1):
-                move = -(float(away[i - 1].mid()) + float(away[i].mid())) / 2
-                cuts[i] = (cuts[i] + min(max(move, -0.24 * float(plan.h.mid())), 0.24 * float(plan.h.mid()))).mid()
+                cuts[i] = (cuts[i] + min(max(-(away[i - 1] + away[i]) / 2, -most), most)).mid()
     kept = [plan.round_proof_grid_mass(p) if p > faint else fmpz(0) for p, _ in cells]
-    lacks = [arb((-each).upper()).max(arb(0)) for each in away]
-    # Either all losses are lowered by a common shift, or the losses that lack the most move down to other points. The
-    # limit between these is where the mean of all losses falls the least.
-    ranked = sorted(range(len(lacks)), key=lambda i: float(lacks[i]), reverse=True)
-    moved, best, fallen, spacing = 0, math.inf, 0.0, float(plan.h.mid())
-    for rank, i in enumerate(ranked):
-        if fallen + float(lacks[i]) < best:
-            moved, best = rank, fallen + float(lacks[i])
-        fallen += float(cells[i][0].mid()) * (spacing + float(lacks[i]))
-    for i in sorted(ranked[:moved]):
-        down = int(float((lacks[i] / plan.h).upper().ceil()))
-        if i >= down and lacks[i] <= plan.h * down:
-            kept[i - down] += kept[i]
-        kept[i] = fmpz(0)
-    shift = lacks[ranked[moved]] if moved < len(ranked) else arb(0)
-    return ProofGridMeasure(fmpz_poly(kept), low, arb(infinity.lower()).max(arb(0))), shift
+    away = [arb(0) if y is None else y - origin - plan.h * i for i, y in enumerate(losses, low)]
+    masses = plan.move_to_proof_grid(kept, away)
+    return ProofGridMeasure(fmpz_poly(masses), low, arb(infinity.lower()).max(arb(0))), origin
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
