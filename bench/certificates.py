@@ -1,13 +1,14 @@
 """Do certificates of random answers verify? Draws answers of all mechanisms, relations and engines, and counts.
 
-    python bench/certificates.py [--count 1000] [--seed 1] [--each 30] [--first 0] [--lines FILE] [--page]
+    python bench/certificates.py [--count 1000] [--seed 1] [--each 30] [--first 0] [--lines FILE] [--page] [--changes]
 
 Half of the runs are drawn as the oracle draws its cases (tests/oracle), the others for an engine: Poisson samples of
 Gaussians and mixtures in any number of steps, few steps of a small probability, and other noise in up to 10,000 steps.
 Each certificate is verified by tightdp.verify. Its two ends are counted apart: verified as stated, verified at a number
 next to the end, or not verified. Times are of CPU, and a proof that takes longer than --each seconds counts as not
 verified. With --lines each answer is written to a file, and the answers that are in the file count. With --page the
-table of docs/theory/certificates.md is written.
+table of docs/theory/certificates.md is written. With --changes the certificates of the file are changed instead, one
+random change for each of their entries, and the changes that are verified are held against the engines.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from certificate_changes import is_possible, list_certificate_changes  # noqa: E402
+from edits import edited, list_leaves  # noqa: E402
 from oracle.cases import constructors, draw, kinds, mixture  # noqa: E402
 from shared import options  # noqa: E402
 
@@ -119,8 +123,8 @@ def verify_ends(text: str, each: float) -> tuple[list[str], list[float], float, 
         verdict, distance, how = "refused", math.inf, ""
         signal.setitimer(signal.ITIMER_PROF, each)
         try:
-            claim = verify.read(text)
-            found = verify.verify_end(claim, high, nearby=True)
+            claim = verify.read_certificate(text)
+            found = verify.verify_certificate_end(claim, high, nearby=True)
             stated, how = claim.upper if high else claim.lower, found.how
             if found.proved:
                 verdict, distance = "full", 0.0
@@ -128,7 +132,7 @@ def verify_ends(text: str, each: float) -> tuple[list[str], list[float], float, 
                 verdict, distance = "wider", float(min(abs(found.end / stated - 1), Fraction(10**300)))
         except verify.Unverified as error:
             how = str(error)
-        except TooLong:
+        except (TooLong, SystemError):  # an integral of the checker turns the first into the second
             how = "too long"
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -136,6 +140,34 @@ def verify_ends(text: str, each: float) -> tuple[list[str], list[float], float, 
         distances.append(distance)
         words.append(how)
     return verdicts, distances, time.process_time() - start, words
+
+
+def count_false_changes(answers: list[Answer], seed: int) -> Counter[str]:
+    """Returns how many changed certificates are verified, and prints those of them that the engines contradict."""
+    counts: Counter[str] = Counter()
+    for answer in answers:
+        rng = np.random.default_rng([seed, answer["number"]])
+        plain = json.loads(answer["text"])
+        for place in list_leaves(plain):
+            value = plain
+            for step in place:
+                value = value[step]
+            others = list(list_certificate_changes(value, rng))
+            changed = edited(plain, place, others[rng.integers(len(others))]) if others else plain
+            text, verified = json.dumps(changed), False
+            with suppress(verify.Unverified):
+                claim = verify.read_certificate(text)
+                verified = all(
+                    verify.verify_certificate_end(claim, high, nearby=False, points=2**12, limit=1e6).proved
+                    for high in (True, False)
+                )
+            if verified and not is_possible(changed):
+                print("FALSE:", text, flush=True)
+                counts["verified, and false"] += 1
+            counts["verified" if verified else "not verified"] += 1
+        counts["certificates"] += 1
+        print(dict(counts), flush=True)
+    return counts
 
 
 def tabulate(answers: list[Answer], key: str) -> list[str]:
@@ -161,7 +193,7 @@ def tabulate(answers: list[Answer], key: str) -> list[str]:
 
 def main() -> None:
     """Draws answers, verifies their certificates, and prints the tables."""
-    args = options(__doc__, count=1000, seed=1, each=30.0, first=0, lines="", page=False)
+    args = options(__doc__, count=1000, seed=1, each=30.0, first=0, lines="", page=False, changes=False)
 
     def stop(*_: object) -> None:
         raise TooLong
@@ -170,6 +202,9 @@ def main() -> None:
     answers: list[Answer] = []
     if args.lines and Path(args.lines).exists():
         answers = [json.loads(line) for line in Path(args.lines).read_text(encoding="utf-8").splitlines()]
+    if args.changes:
+        print(count_false_changes(answers, args.seed))
+        return
     number = max((each["number"] + 1 for each in answers), default=args.first)
     while len(answers) < args.count:
         rng = np.random.default_rng([args.seed, number])

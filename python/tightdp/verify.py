@@ -15,12 +15,15 @@ from __future__ import annotations
 import json
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
-from itertools import pairwise
+from functools import cache, cached_property, reduce
+from heapq import heappop, heappush
+from itertools import accumulate, pairwise, repeat
+from operator import mul
 from typing import Any, NamedTuple
 
 from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
@@ -41,7 +44,7 @@ class TooMuchWork(Unverified):
     """Error that is raised before a computation that would exceed the limit of work."""
 
 
-class Work:
+class ProofWork:
     """Counter of the work on one end. Each loop and each table is counted before it begins.
 
     A unit is about one microsecond. It is also a few dozen bytes at most where a table is kept, so that the limit holds
@@ -49,13 +52,13 @@ class Work:
     """
 
     def __init__(self) -> None:
-        self.reset_count(math.inf)
+        self.reset_proof_work(math.inf)
 
-    def reset_count(self, limit: float) -> None:
+    def reset_proof_work(self, limit: float) -> None:
         """Begins to count from nothing, up to ``limit`` units."""
         self.limit, self.done, self.refused = limit, 0.0, False
 
-    def count_units(self, units: float) -> None:
+    def count_proof_work(self, units: float) -> None:
         """Counts ``units`` at the precision that is set. Raises TooMuchWork if they exceed the limit."""
         cost = units * (1 + (ctx.prec / 256) ** 1.5)
         if not self.done + cost <= self.limit:
@@ -64,7 +67,7 @@ class Work:
         self.done += cost
 
 
-WORK = Work()
+WORK = ProofWork()
 TOO_MUCH = "it would take too much work"
 MOST_WORK = 1e7
 """Units of work that the proof of one end may take; all numbers next to it together may take half as many."""
@@ -81,7 +84,7 @@ def to_ball(x: Any) -> arb:
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
-def compute_normal_tail(x: arb) -> arb:
+def compute_normal_tail_ball(x: arb) -> arb:
     """Returns the probability that a standard normal variable exceeds ``x``."""
     return (x / arb(2).sqrt()).erfc() / 2
 
@@ -89,40 +92,40 @@ def compute_normal_tail(x: arb) -> arb:
 class Pair:
     """A pair of distributions P and Q, given by the probabilities of the tests Y > y and Y >= y of its loss Y."""
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
         raise Unverified("no curve is known")
 
-    def evaluate_curve(self, epsilon: arb) -> arb:
+    def evaluate_curve_ball(self, epsilon: arb) -> arb:
         """Returns the hockey-stick divergence of P and Q at ``epsilon``."""
-        p, q = self.find_tails(epsilon)
+        p, q = self.compute_tail_balls(epsilon)
         return p - epsilon.exp() * q
 
     def reverse_pair(self) -> Pair:
         """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
-    def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns E[e^{zY}; Y finite] under P at the ``n`` points z = c + ihk, k = 0, ..., n - 1."""
-        return [self.compute_moment(acb(c, arb(h) * k)) for k in range(n)]
+        return [self.compute_moment_ball(acb(c, arb(h) * k)) for k in range(n)]
 
-    def compute_moment(self, z: acb) -> acb:
+    def compute_moment_ball(self, z: acb) -> acb:
         """Returns E[e^{zY}; Y finite] under P."""
         raise Unverified("no moments are known")
 
-    def find_anchors(self) -> list[arb]:
+    def list_proof_grid_anchors(self) -> list[arb]:
         """Returns at most two losses of positive mass at which a lattice should have points."""
         return []
 
-    def find_infinity(self) -> arb:
+    def compute_infinity_ball(self) -> arb:
         """Returns P's mass where Q has none."""
         return arb(0)
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         """Returns the least and the largest finite loss, as far as they are known."""
         return None, None
 
-    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Returns a function of t that bounds |E e^{(c+is)Y}| / E e^{cY} for all s >= t."""
         return lambda t: arb(1)
 
@@ -133,22 +136,25 @@ class Reversed(Pair):
 
     pair: Pair
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        p, q = self.pair.find_tails(-y)
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        p, q = self.pair.compute_tail_balls(-y)
         return 1 - q, 1 - p
 
     def reverse_pair(self) -> Pair:
         return self.pair
 
-    def find_anchors(self) -> list[arb]:
-        return [-y for y in self.pair.find_anchors()]
+    def list_proof_grid_anchors(self) -> list[arb]:
+        return [-y for y in self.pair.list_proof_grid_anchors()]
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
-        low, high = self.pair.find_extreme_losses()
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        low, high = self.pair.compute_extreme_loss_balls()
         return None if high is None else -high, None if low is None else -low
 
-    def compute_moment(self, z: acb) -> acb:
-        return self.pair.compute_moment(-1 - z)
+    def compute_moment_ball(self, z: acb) -> acb:
+        return self.pair.compute_moment_ball(-1 - z)
+
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        return self.pair.bound_decay_by_ball(-1 - c, cells)
 
 
 class Symmetric(Pair):
@@ -164,15 +170,15 @@ class Normal(Symmetric):
 
     squared: Fraction
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_units(10)
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_proof_work(10)
         mu = to_ball(self.squared).sqrt()
-        return compute_normal_tail(y / mu - mu / 2), compute_normal_tail(y / mu + mu / 2)
+        return compute_normal_tail_ball(y / mu - mu / 2), compute_normal_tail_ball(y / mu + mu / 2)
 
-    def compute_moment(self, z: acb) -> acb:
+    def compute_moment_ball(self, z: acb) -> acb:
         return (z * (z + 1) * (to_ball(self.squared) / 2)).exp()
 
-    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         return lambda t: (-to_ball(self.squared) * (arb(t) ** 2) / 2).exp()
 
 
@@ -182,22 +188,28 @@ class Laplacian(Symmetric):
 
     mu: Fraction
 
-    def find_anchors(self) -> list[arb]:
+    def list_proof_grid_anchors(self) -> list[arb]:
         return [-to_ball(self.mu), to_ball(self.mu)]
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         return -to_ball(self.mu), to_ball(self.mu)
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_units(10)
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_proof_work(10)
         mu = to_ball(self.mu)
         if y > mu or y < -mu:
             return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
         return 1 - ((y - mu) / 2).exp() / 2, (-(y + mu) / 2).exp() / 2
 
-    def compute_moment(self, z: acb) -> acb:
+    def compute_moment_ball(self, z: acb) -> acb:
         up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
+
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Bounds the tilted transform by the masses of both atoms, and by the decay of what lies between them."""
+        up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
+        whole = self.compute_moment_ball(acb(c)).real
+        return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
 
 
 @dataclass(frozen=True)
@@ -206,23 +218,27 @@ class Envelope(Symmetric):
 
     eta: Fraction
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         return -to_ball(self.eta), to_ball(self.eta)
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_units(10)
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_proof_work(10)
         eta = to_ball(self.eta)
         if y > eta or y < -eta:
             return (arb(0), arb(0)) if y > eta else (arb(1), arb(1))
         root, whole = ((y - eta) / 2).exp(), 1 - (-eta).exp()
         return (1 - root) / whole, (1 - root) * root * (-y).exp() / whole
 
-    def compute_moment(self, z: acb) -> acb:
+    def compute_moment_ball(self, z: acb) -> acb:
         eta, w = to_ball(self.eta), z + arb(1) / 2
         return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
 
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        w, eta = arb(c) + arb(1) / 2, to_ball(self.eta)
+        return lambda t: (w / (arb(t) * (w * eta).tanh())).min(arb(1))
 
-class Table(NamedTuple):
+
+class AtomTable(NamedTuple):
     """Finite losses with P's masses at them, P's mass where Q has none, and Q's mass where P has none."""
 
     atoms: list[tuple[arb, arb]]
@@ -230,8 +246,15 @@ class Table(NamedTuple):
     hidden: arb
 
 
-TABLES: dict[tuple[Any, ...], Table] = {}
-"""Cache of computed tables, by name and precision."""
+TABLES: dict[tuple[Any, ...], Any] = {}
+"""Cache of computed tables, by name and precision. It is emptied for each certificate."""
+
+
+def keep_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+    """Returns a table that is computed only once."""
+    if name not in TABLES:
+        TABLES[name] = compute()
+    return TABLES[name]
 
 
 @dataclass(frozen=True)
@@ -239,19 +262,17 @@ class Atoms(Pair):
     """A pair with finitely many losses. ``compute`` computes their table at the precision that is set."""
 
     name: tuple[Any, ...]
-    compute: Callable[[], Table] = field(compare=False)
+    compute: Callable[[], AtomTable] = field(compare=False)
     symmetric: bool = False
 
-    def build_table(self) -> Table:
+    def build_atom_balls(self) -> AtomTable:
         """Returns the table at the precision that is set. Each table is computed only once."""
-        key = self.name, ctx.prec
-        if key not in TABLES:
-            TABLES[key] = self.compute()
-        return TABLES[key]
+        found: AtomTable = keep_table((self.name, ctx.prec), self.compute)
+        return found
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        found = self.build_table()
-        WORK.count_units(len(found.atoms))
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        found = self.build_atom_balls()
+        WORK.count_proof_work(len(found.atoms))
         above = [(loss, mass) for loss, mass in found.atoms if not loss < y]
         p = sum((mass for _, mass in above), found.infinity)
         return p, sum((mass * (-loss).exp() for loss, mass in above), arb(0))
@@ -260,44 +281,49 @@ class Atoms(Pair):
         if self.symmetric:
             return self
 
-        def compute_table() -> Table:
-            atoms, infinity, hidden = self.build_table()
-            return Table([(-loss, mass * (-loss).exp()) for loss, mass in atoms], hidden, infinity)
+        def compute_table() -> AtomTable:
+            atoms, infinity, hidden = self.build_atom_balls()
+            return AtomTable([(-loss, mass * (-loss).exp()) for loss, mass in atoms], hidden, infinity)
 
         return Atoms(("reversed", *self.name), compute_table)
 
-    def find_anchors(self) -> list[arb]:
-        return [loss for loss, _ in self.build_table().atoms[:2]]
+    def list_proof_grid_anchors(self) -> list[arb]:
+        """Returns the loss of the largest mass, and the one next to it that has more mass."""
+        atoms = sorted(self.build_atom_balls().atoms, key=lambda atom: float(atom[0].mid()))
+        masses = [float(mass.mid()) for _, mass in atoms]
+        top = max(range(len(atoms)), key=masses.__getitem__, default=0)
+        beside = [i for i in (top - 1, top + 1) if 0 <= i < len(atoms)]
+        return [atoms[i][0] for i in [top, *sorted(beside, key=masses.__getitem__)[-1:]] if atoms]
 
-    def find_infinity(self) -> arb:
-        return self.build_table().infinity
+    def compute_infinity_ball(self) -> arb:
+        return self.build_atom_balls().infinity
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
-        found = self.build_table()
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        found = self.build_atom_balls()
         if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:  # the table is cut
             return None, None
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
-    def compute_moment(self, z: acb) -> acb:
-        atoms = self.build_table().atoms
-        WORK.count_units(2 * len(atoms))
+    def compute_moment_ball(self, z: acb) -> acb:
+        atoms = self.build_atom_balls().atoms
+        WORK.count_proof_work(2 * len(atoms))
         return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
 
     def sample_pair(self, q: Fraction) -> Atoms:
         """Returns ((1-q) Q + q P, Q)."""
 
-        def compute_table() -> Table:
-            atoms, infinity, hidden = self.build_table()
+        def compute_table() -> AtomTable:
+            atoms, infinity, hidden = self.build_atom_balls()
             there, out = to_ball(q), to_ball(1 - q)
             mixed = [((out + there * y.exp()).log(), p * (out * (-y).exp() + there)) for y, p in atoms]
             mixed += [] if hidden.is_zero() else [(out.log(), out * hidden)]
-            return Table(mixed, there * infinity, arb(0))
+            return AtomTable(mixed, there * infinity, arb(0))
 
         return Atoms(("sample", q, *self.name), compute_table)
 
 
-def mix_loss(y: arb | None, q: Fraction) -> arb:
+def compute_sampled_loss_ball(y: arb | None, q: Fraction) -> arb:
     """Returns ln(1 - q + q e^y); None stands for -infinity."""
     return (to_ball(1 - q) + (arb(0) if y is None else to_ball(q) * y.exp())).log()
 
@@ -309,28 +335,56 @@ class Sampled(Pair):
     pair: Pair
     q: Fraction
 
-    def find_anchors(self) -> list[arb]:
-        return [mix_loss(y, self.q) for y in self.pair.find_anchors()]
+    def list_proof_grid_anchors(self) -> list[arb]:
+        return [compute_sampled_loss_ball(y, self.q) for y in self.pair.list_proof_grid_anchors()]
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
-        low, high = self.pair.find_extreme_losses()
-        low = None if self.pair.reverse_pair().find_infinity() > 0 else low  # Q's mass where P has none
-        return mix_loss(low, self.q), None if high is None else mix_loss(high, self.q)
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        low, high = self.pair.compute_extreme_loss_balls()
+        low = None if self.pair.reverse_pair().compute_infinity_ball() > 0 else low  # Q's mass where P has none
+        return compute_sampled_loss_ball(low, self.q), None if high is None else compute_sampled_loss_ball(high, self.q)
 
-    def find_infinity(self) -> arb:
-        return to_ball(self.q) * self.pair.find_infinity()
+    def compute_infinity_ball(self) -> arb:
+        return to_ball(self.q) * self.pair.compute_infinity_ball()
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the tails of the pair at the loss whose sample has the loss ``y``."""
-        WORK.count_units(10)
+        WORK.count_proof_work(10)
         q = to_ball(self.q)
         x = (y.exp() - (1 - q)) / q
         if x <= 0:
             return arb(1), arb(1)
         if not x > 0:
             raise Unverified("an epsilon is too close to ln(1 - q)")
-        p_tail, q_tail = self.pair.find_tails(x.log())
+        p_tail, q_tail = self.pair.compute_tail_balls(x.log())
         return (1 - q) * q_tail + q * p_tail, q_tail
+
+    def compute_sampled_ratio_ball(self, y: acb) -> acb:
+        """Returns 1 - q + q e^y, the likelihood ratio of the sample at the loss ``y`` of the pair."""
+        return to_ball(1 - self.q) + to_ball(self.q) * y.exp()
+
+    def compute_moment_ball(self, z: acb) -> acb:
+        """Returns the moment of a sample of Laplace noise, by an integral over the losses of the noise (section 3)."""
+        if not isinstance(self.pair, Laplacian):
+            return super().compute_moment_ball(z)
+        WORK.count_proof_work(3000)
+        mu, w = to_ball(self.pair.mu), z + 1
+
+        def evaluate_density(y: acb, analytic: bool) -> acb:
+            return (w * self.compute_sampled_ratio_ball(y).log(analytic=analytic) - (y + mu) / 2).exp() / 4
+
+        ends = (w * self.compute_sampled_ratio_ball(acb(mu)).log() - mu).exp() + (
+            w * self.compute_sampled_ratio_ball(acb(-mu)).log()
+        ).exp()
+        return ends / 2 + acb.integral(evaluate_density, acb(-mu), acb(mu))
+
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        if not isinstance(self.pair, Laplacian):
+            return super().bound_decay_by_ball(c, cells)
+        mu, whole = to_ball(self.pair.mu), self.compute_moment_ball(acb(c)).real
+        low, high = self.compute_sampled_ratio_ball(acb(-mu)).real, self.compute_sampled_ratio_ball(acb(mu)).real
+        ends = ((arb(c) + 1) * high.log() - mu).exp() + ((arb(c) + 1) * low.log()).exp()
+        density = (low ** (arb(c) + 2) * mu.exp() + high ** (arb(c) + 2) * (-2 * mu).exp()) / (4 * to_ball(self.q))
+        return lambda t: ((ends / 2 + 2 * density / arb(t)) / whole).min(arb(1))
 
 
 @dataclass(frozen=True)
@@ -340,16 +394,20 @@ class Joined(Symmetric):
     pair: Pair
     q: Fraction
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
-        high = self.pair.find_extreme_losses()[1]
-        return (None, None) if high is None else (-mix_loss(high, self.q), mix_loss(high, self.q))
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        high = self.pair.compute_extreme_loss_balls()[1]
+        return (
+            (None, None)
+            if high is None
+            else (-compute_sampled_loss_ball(high, self.q), compute_sampled_loss_ball(high, self.q))
+        )
 
-    def find_infinity(self) -> arb:
-        return to_ball(self.q) * self.pair.find_infinity()
+    def compute_infinity_ball(self) -> arb:
+        return to_ball(self.q) * self.pair.compute_infinity_ball()
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         sampled = Sampled(self.pair, self.q)
-        return sampled.find_tails(y) if y >= 0 else Reversed(sampled).find_tails(y)
+        return sampled.compute_tail_balls(y) if y >= 0 else Reversed(sampled).compute_tail_balls(y)
 
 
 @dataclass(frozen=True)
@@ -364,23 +422,23 @@ class Told(Pair):
     low: Fraction
     high: Fraction
 
-    def compute_mean(self, first: arb, second: arb) -> arb:
+    def average_balls(self, first: arb, second: arb) -> arb:
         """Returns the mean of two numbers, weighted by the probabilities of the two pairs."""
         share = to_ball(self.low).union(to_ball(self.high))
         return (1 - share) * first + share * second
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
-        (p, q), (r, s) = self.one.find_tails(y), self.other.find_tails(y)
-        return self.compute_mean(p, r), self.compute_mean(q, s)
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        (p, q), (r, s) = self.one.compute_tail_balls(y), self.other.compute_tail_balls(y)
+        return self.average_balls(p, r), self.average_balls(q, s)
 
     def reverse_pair(self) -> Pair:
         return Told(self.one.reverse_pair(), self.other.reverse_pair(), self.low, self.high)
 
-    def find_infinity(self) -> arb:
-        return self.compute_mean(self.one.find_infinity(), self.other.find_infinity())
+    def compute_infinity_ball(self) -> arb:
+        return self.average_balls(self.one.compute_infinity_ball(), self.other.compute_infinity_ball())
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
-        (a, b), (c, d) = self.one.find_extreme_losses(), self.other.find_extreme_losses()
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        (a, b), (c, d) = self.one.compute_extreme_loss_balls(), self.other.compute_extreme_loss_balls()
         return None if a is None or c is None else a.min(c), None if b is None or d is None else b.max(d)
 
 
@@ -390,19 +448,19 @@ class EitherOrder(Symmetric):
 
     pair: Pair
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         back = self.pair.reverse_pair()
-        here, there = self.pair.evaluate_curve(y), back.evaluate_curve(y)
+        here, there = self.pair.evaluate_curve_ball(y), back.evaluate_curve_ball(y)
         if here > there or here < there:
-            return (self.pair if here > there else back).find_tails(y)
-        (p, q), (r, s) = self.pair.find_tails(y), back.find_tails(y)
+            return (self.pair if here > there else back).compute_tail_balls(y)
+        (p, q), (r, s) = self.pair.compute_tail_balls(y), back.compute_tail_balls(y)
         return p.union(r), q.union(s)
 
-    def evaluate_curve(self, epsilon: arb) -> arb:
-        return self.pair.evaluate_curve(epsilon).max(self.pair.reverse_pair().evaluate_curve(epsilon))
+    def evaluate_curve_ball(self, epsilon: arb) -> arb:
+        return self.pair.evaluate_curve_ball(epsilon).max(self.pair.reverse_pair().evaluate_curve_ball(epsilon))
 
-    def find_infinity(self) -> arb:
-        return self.pair.find_infinity().max(self.pair.reverse_pair().find_infinity())
+    def compute_infinity_ball(self) -> arb:
+        return self.pair.compute_infinity_ball().max(self.pair.reverse_pair().compute_infinity_ball())
 
 
 @dataclass(frozen=True)
@@ -419,74 +477,85 @@ class RecordChain(Pair):
     def reverse_pair(self) -> Pair:
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
-    def bound_curve(self, epsilon: Fraction, points: int) -> arb:
+    def bound_chain_link(self, e: Fraction, points: int) -> arb:
+        """Returns an upper bound of one link's delta at ``e``, and sets the precision."""
+        found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
+        ctx.prec = 128
+        return arb(1) if found is None else arb(found[1].upper())
+
+    def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
         A link is a step of the chain, with an epsilon e of its own. Its bound P(A) <= e^e Q(A) + delta is a line in
         Q(A). The lines of all links together make one line, and a weighted mean of two such lines is a bound too.
         """
-        known: dict[Fraction, arb] = {}
+        bound_link = cache(lambda e: self.bound_chain_link(e, points))
 
-        def bound_link(e: Fraction) -> arb:
-            """Returns an upper bound of one link's delta at ``e``. The bound at each ``e`` is computed only once."""
-            if e not in known:
-                found = next(bound_delta(merge_parts(list(self.parts)), e, 1e-9, True, points), None)
-                known[e] = arb(1) if found is None else arb(found[1].upper())
-                ctx.prec = 128
-            return known[e]
-
-        def add_lines(links: list[Fraction]) -> arb:
+        def add_chain_lines(links: list[Fraction]) -> arb:
             """Returns the height at Q(A) = 0 of the line that the links with these epsilons make.
 
             The slope of the line is e to the power of the sum of the epsilons.
             """
-            total = arb(0)
-            for e in links:
-                total = bound_link(e) + to_ball(e).exp() * total
-            return total
+            return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
-        WORK.count_units(73**2 * self.size**2 / 2)
-        # Any epsilons of the links give a valid bound, so the search below need not be exact. It finds, for each sum of
-        # epsilons, the best ones on a grid, then the best two sums around ``epsilon``, and then improves one chain.
+        def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
+            """Returns the height of the mean of two lines whose slope is e^epsilon, or 1 if there is no such mean."""
+            low, high = (to_ball(sum(links)).exp() for links in (one, other))
+            weight = (to_ball(epsilon).exp() - low) / (high - low)
+            if not (weight >= 0 and weight <= 1):
+                return arb(1)
+            return (1 - weight) * add_chain_lines(one) + weight * add_chain_lines(other)
+
+        # Any epsilons of the links give a valid bound, so nothing has to be proved about their choice.
+        WORK.count_proof_work(73**2 * self.size**2 / 2)
         ctx.prec, at = 128, float(epsilon)
-        tops = [(pair.find_extreme_losses()[1], count) for pair, count in self.parts]
+        tops = [(pair.compute_extreme_loss_balls()[1], count) for pair, count in self.parts]
         top = sum(float(high) * count for high, count in tops if high is not None)
         width = top / 36 if 0 < top < 20 and all(high is not None for high, _ in tops) else (abs(at) + 4) / 36
-        steps = range(-36, 37)
-        heights = {i: max(float(bound_link(Fraction(width * i))), 0.0) for i in steps}
-        best = {i: (heights[i], [i]) for i in steps}
-        for _ in range(self.size - 1):
-            longer: dict[int, tuple[float, list[int]]] = {}
-            for total, (height, chain) in best.items():
-                for i in steps:
-                    line = heights[i] + math.exp(min(width * i, 600.0)) * height, [*chain, i]
-                    if total + i not in longer or line[0] < longer[total + i][0]:
-                        longer[total + i] = line
-            best = longer
-        x, chosen = math.exp(at), (math.inf, 0, 0)
-        for i in (i for i in best if width * i <= at):
-            for j in (j for j in best if width * j > at):
-                share = (x - math.exp(width * i)) / (math.exp(width * j) - math.exp(width * i))
-                chosen = min(chosen, ((1 - share) * best[i][0] + share * best[j][0], i, j))
-        found = arb(1)
-        if chosen[0] < math.inf:
-            sides = [[Fraction(width * i) for i in best[side][1]] for side in chosen[1:]]
-            low, high = (to_ball(sum(side)).exp() for side in sides)
-            weight = (to_ball(epsilon).exp() - low) / (high - low)
-            if weight >= 0 and weight <= 1:
-                found = (1 - weight) * add_lines(sides[0]) + weight * add_lines(sides[1])
-        near = min(best, key=lambda i: abs(width * i - at))
-        links: list[Fraction] = [Fraction(width * i) for i in best[near][1]]
+        heights = {i: max(float(bound_link(Fraction(width * i))), 0.0) for i in range(-36, 37)}
+        chains = {
+            total: (height, [Fraction(width * i) for i in chain])
+            for total, (height, chain) in search_chains(heights, width, self.size).items()
+        }
+        two = choose_two_chains({width * total: height for total, (height, _) in chains.items()}, at)
+        found = arb(1) if two is None else average_chain_lines(*(chains[round(each / width)][1] for each in two))
+        links = list(chains[min(chains, key=lambda i: abs(width * i - at))][1])
         links[0] += epsilon - sum(links)
-        move = Fraction(width / 2)
-        while move > width / 1000 and len(known) < 400:
-            for i in range(self.size):
-                for j in range(self.size):
-                    moved = [e + move * ((n == i) - (n == j)) for n, e in enumerate(links)]
-                    if i != j and add_lines(moved) < add_lines(links):
-                        links = moved
+        move, tries = Fraction(width / 2), 0
+        while move > width / 1000 and tries < 400:
+            for i, j in ((i, j) for i in range(self.size) for j in range(self.size) if i != j):
+                moved = [e + move * ((n == i) - (n == j)) for n, e in enumerate(links)]
+                tries, links = tries + 1, moved if add_chain_lines(moved) < add_chain_lines(links) else links
             move /= 2
-        return arb(found.min(add_lines(links)).min(arb(1)).upper())
+        return arb(found.min(add_chain_lines(links)).min(arb(1)).upper())
+
+
+def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
+    """Returns for each sum of ``size`` links the lowest line and its links. Nothing is proved here.
+
+    A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``.
+    """
+    best = {i: (height, [i]) for i, height in heights.items()}
+    for _ in range(size - 1):
+        longer: dict[int, tuple[float, list[int]]] = {}
+        for total, (height, chain) in best.items():
+            for i, own in heights.items():
+                line = own + math.exp(min(width * i, 600.0)) * height, [*chain, i]
+                if total + i not in longer or line[0] < longer[total + i][0]:
+                    longer[total + i] = line
+        best = longer
+    return best
+
+
+def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
+    """Returns the two epsilons around ``at`` whose lines have the lowest mean of slope e^at, or None."""
+    found: tuple[float, tuple[float, float] | None] = math.inf, None
+    for low in (each for each in heights if each <= at):
+        for high in (each for each in heights if each > at):
+            share = (math.exp(at) - math.exp(low)) / (math.exp(high) - math.exp(low))
+            mean = (1 - share) * heights[low] + share * heights[high]
+            found = (mean, (low, high)) if mean < found[0] else found
+    return found[1]
 
 
 @dataclass(frozen=True)
@@ -500,7 +569,7 @@ class Concentrated(Symmetric):
     xi: Fraction = Fraction(0)
     replaced: bool = False
 
-    def compute_moment(self, z: acb) -> acb:
+    def compute_moment_ball(self, z: acb) -> acb:
         """Returns a bound of the moment at a real z > 0."""
         rho, xi = to_ball(self.rho), to_ball(self.xi)
         if self.replaced:
@@ -523,47 +592,76 @@ class NormalMixtures(Pair):
     ahead: Shifts
     behind: Shifts
 
+    def __hash__(self) -> int:
+        return self.kept_hash
+
+    @cached_property
+    def kept_hash(self) -> int:
+        """The hash, computed once: fractions take long to be hashed."""
+        return hash((self.ahead, self.behind))
+
     def reverse_pair(self) -> Pair:
         return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
-    def find_extremes(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    def list_extreme_shifts(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Returns the least and the largest mean in P, and then those in Q."""
         a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
         return min(a), max(a), min(b), max(b)
 
-    def find_extreme_losses(self) -> tuple[arb | None, arb | None]:
+    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         (a_low, p_low), (a_high, p_high) = min(self.ahead), max(self.ahead)
         (b_low, q_low), (b_high, q_high) = min(self.behind), max(self.behind)
         low = to_ball(p_low / q_low).log() if a_low == b_low else None
         return low, to_ball(p_high / q_high).log() if a_high == b_high else None
 
-    def build_logs(self) -> Callable[[arb], tuple[arb, arb, arb]]:
+    def list_shift_balls(self) -> list[list[tuple[arb, arb, arb]]]:
+        """Returns for P and for Q the mean a and the weight p of each term, and log p - a^2/2."""
+
+        def compute_balls() -> list[list[tuple[arb, arb, arb]]]:
+            sides = [[(to_ball(a), to_ball(p)) for a, p in side] for side in (self.ahead, self.behind)]
+            return [[(a, p, p.log() - a**2 / 2) for a, p in side] for side in sides]
+
+        found: list[list[tuple[arb, arb, arb]]] = keep_table(("shifts", self, ctx.prec), compute_balls)
+        return found
+
+    def build_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
         """Returns a function of the output u, for N = N(0, 1).
 
         The function computes log dP/dN, log dQ/dN and the derivative of their difference.
         """
-        sides = [
-            [(to_ball(a), to_ball(p).log() - to_ball(a) ** 2 / 2) for a, p in side]
-            for side in (self.ahead, self.behind)
-        ]
+        sides, terms_in_all = self.list_shift_balls(), len(self.ahead) + len(self.behind)
 
-        terms_in_all = len(self.ahead) + len(self.behind)
-
-        def evaluate_logs(u: arb) -> tuple[arb, arb, arb]:
+        def evaluate_log_balls(u: arb) -> tuple[arb, arb, arb]:
             """Returns the two logarithms and the derivative at ``u``."""
-            WORK.count_units(4 + 2 * terms_in_all)
+            WORK.count_proof_work(2 + terms_in_all)
             found = []
             for side in sides:
-                terms = [(a, (a * u + shift).exp()) for a, shift in side]
+                terms = [(a, (a * u + shift).exp()) for a, _, shift in side]
                 total = sum((w for _, w in terms), arb(0))
                 found.append((total.log(), sum((a * w for a, w in terms), arb(0)) / total))
             return found[0][0], found[1][0], found[0][1] - found[1][1]
 
-        return evaluate_logs
+        return evaluate_log_balls
 
-    def estimate_output(self, y: float) -> float:
+    def estimate_output_of_loss(self, y: float) -> float:
         """Returns an estimate of the output whose loss is ``y``. Nothing is proved here."""
+        outputs, losses = self.build_output_table()
+        i = min(max(bisect_left(losses, y), 1), len(losses) - 1)
+        slope = (losses[i] - losses[i - 1]) / (outputs[i] - outputs[i - 1])
+        return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
+
+    def build_output_table(self) -> tuple[list[float], list[float]]:
+        """Returns ascending outputs with their losses, to within roundings. The table is computed only once."""
+        found: tuple[list[float], list[float]] = keep_table(("outputs", self), self.compute_output_table)
+        return found
+
+    def compute_output_table(self) -> tuple[list[float], list[float]]:
+        """Computes the table of outputs and losses."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
+        least_a, most_a, least_b, most_b = map(float, self.list_extreme_shifts())
+        low, high = min(least_a, least_b) - 40, max(most_a, most_b) + 40
+        count = min(math.ceil((high - low) * 8 * max(1.0, most_a - least_b)), 10**5)
+        WORK.count_proof_work(count * (len(self.ahead) + len(self.behind)))
 
         def evaluate_loss(u: float) -> float:
             logs = []
@@ -572,27 +670,25 @@ class NormalMixtures(Pair):
                 logs.append(max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms)))
             return logs[0] - logs[1]
 
-        WORK.count_units(40 * (len(self.ahead) + len(self.behind)))
-        low, high = -FARTHEST, FARTHEST
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if evaluate_loss(middle) < y else (low, middle)
-        return (low + high) / 2
+        outputs = [low + (high - low) * i / count for i in range(count + 1)]
+        return outputs, [evaluate_loss(u) for u in outputs]
 
-    def find_output_range(self, y: arb) -> tuple[arb, arb]:
+    def bracket_output_of_loss(self, y: arb) -> tuple[arb, arb]:
         """Returns two outputs between which the loss passes ``y``.
 
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
-        evaluate_logs, near = self.build_logs(), arb(self.estimate_output(float(y.mid())))
-        for _ in range(3):  # Newton's steps guess the output. The sign of loss - y at either end proves the range
-            ahead, behind, slope = evaluate_logs(near)
-            near = (near - (ahead - behind - y) / slope).mid()
+        evaluate_log_balls, near = self.build_log_balls(), arb(self.estimate_output_of_loss(float(y.mid())))
+        # Newton's steps guess the output. The sign of loss - y at either end proves the range.
+        for _ in range(2 + (ctx.prec // 16).bit_length()):
+            ahead, behind, slope = evaluate_log_balls(near)
+            moved = near - (ahead - behind - y) / slope
+            near = moved.mid() if moved.is_finite() else near
         low, high = arb(-FARTHEST), arb(FARTHEST)
         for power in (ctx.prec - 24, ctx.prec // 2, 16, 4, -4):
             width = arb(2) ** -power
-            for end in ((near - width).mid(), (near + width).mid()) if near.is_finite() else ():
-                ahead, behind, _ = evaluate_logs(end)
+            for end in ((near - width).mid(), (near + width).mid()):
+                ahead, behind, _ = evaluate_log_balls(end)
                 if ahead - behind < y:
                     low = low.max(end)
                 elif ahead - behind > y:
@@ -601,22 +697,21 @@ class NormalMixtures(Pair):
                 break
         return low, high
 
-    def find_tails(self, y: arb) -> tuple[arb, arb]:
+    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities under P and Q of an output above v, where v is the output whose loss is ``y``."""
-        low, high = self.find_output_range(y)
-        ends = []
-        for side in (self.ahead, self.behind):
-            least, most = (
-                sum((to_ball(p) * compute_normal_tail(end - to_ball(a)) for a, p in side), arb(0))
-                for end in (high, low)
-            )
-            least, most = least if high < FARTHEST else arb(0), most if low > -FARTHEST else arb(1)
-            ends.append(least.union(most))
-        return ends[0], ends[1]
+        low, high = self.bracket_output_of_loss(y)
+        ends = [low.union(high)] if low > -FARTHEST and high < FARTHEST else [low, high]
+        found = []
+        for side in self.list_shift_balls():
+            tails = [sum((p * compute_normal_tail_ball(end - a) for a, p, _ in side), arb(0)) for end in ends]
+            tails[0] = tails[0] if low > -FARTHEST else arb(1)
+            tails[-1] = tails[-1] if high < FARTHEST else arb(0)
+            found.append(tails[0].union(tails[-1]))
+        return found[0], found[1]
 
-    def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule in u, whose error is bounded on a strip (section 4)."""
-        a_low, a_high, b_low, b_high = map(float, self.find_extremes())
+        a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
         left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
@@ -628,12 +723,14 @@ class NormalMixtures(Pair):
         if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         terms = len(self.ahead) + len(self.behind)
-        WORK.count_units((first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4))
-        evaluate_logs, scale = self.build_logs(), step / (2 * arb.pi()).sqrt()
+        WORK.count_proof_work(
+            (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4)
+        )
+        evaluate_log_balls, scale = self.build_log_balls(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
         for j in range(-first, last + 1):
             u = arb(j) * step
-            ahead, behind, _ = evaluate_logs(u)
+            ahead, behind, _ = evaluate_log_balls(u)
             weight = (ahead * (1 + arb(c)) - behind * c - u * u / 2).exp() * scale
             total += weight
             if weight > faint:
@@ -648,8 +745,8 @@ class NormalMixtures(Pair):
                 raise Unverified("the nodes of a transform end too early")
             lost += (
                 k * k / 2 + arb(c) * to_ball(sum(p * b * b for b, p in self.behind)) / 2
-            ).exp() * compute_normal_tail(arb(count) * step - k)
-        least_a, most_a, least_b, most_b = map(to_ball, self.find_extremes())
+            ).exp() * compute_normal_tail_ball(arb(count) * step - k)
+        least_a, most_a, least_b, most_b = map(to_ball, self.list_extreme_shifts())
         width_a, width_b, whole = most_a - least_a, most_b - least_b, most_a - least_b
         if not (y * width_a < arb.pi() and y * width_b < arb.pi()):
             raise Unverified("the strip of a transform is too wide")
@@ -661,32 +758,16 @@ class NormalMixtures(Pair):
         radius = arb(0, error.abs_upper())
         if n == 1:
             return [acb(total + radius)]
-        block = math.isqrt(n - 1) + 1
-        rows, columns = [], []
-        for weight, loss in nodes:
-            turn, power = acb(0, loss * h).exp(), acb(weight)
-            row = [power]
-            for _ in range(block - 1):
-                power = power * turn
-                row.append(power)
-            rows.append(row)
-            jump, power = acb(0, loss * h * block).exp(), acb(1)
-            column = [power]
-            for _ in range((n - 1) // block):
-                power = power * jump
-                column.append(power)
-            columns.append(column)
-        product = acb_mat(rows).transpose() * acb_mat(columns)
         blur = acb(radius, radius)
-        return [product[k % block, k // block] + blur for k in range(n)]
+        return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
 
-    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the tilted transform by boxes under the tilted density of Y (section 3)."""
-        a_low, a_high, b_low, b_high = map(float, self.find_extremes())
-        evaluate_logs = self.build_logs()
+        a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
+        evaluate_log_balls = self.build_log_balls()
 
         def evaluate_density(u: arb) -> arb:
-            ahead, behind, _ = evaluate_logs(u)
+            ahead, behind, _ = evaluate_log_balls(u)
             return (ahead * (1 + arb(c)) - behind * c - u * u / 2).exp()
 
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0) + 5
@@ -697,30 +778,19 @@ class NormalMixtures(Pair):
         low, width = min(kept) - 0.05, (max(kept) - min(kept) + 0.1) / cells
         edges, floors = [], []
         for j in range(cells + 1):
-            ahead, behind, _ = evaluate_logs(arb(low) + arb(width) * j)
+            ahead, behind, _ = evaluate_log_balls(arb(low) + arb(width) * j)
             edges.append(ahead - behind)
         for j in range(cells):
             cell = (arb(low) + arb(width) * j).union(arb(low) + arb(width) * (j + 1))
-            slope = evaluate_logs(cell)[2].abs_upper()
+            slope = evaluate_log_balls(cell)[2].abs_upper()
             floors.append(
                 (evaluate_density(cell) / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0)
             )
-        whole = self.compute_moments(c, 0.0, 1, 40)[0].real
-        boxes = []  # (length, mass): a histogram as rectangles, each from one cell to another
-        stack: list[tuple[int, arb]] = []
-        for j, floor in enumerate([*floors, arb(0)]):
-            start = j
-            while stack and stack[-1][1] > floor:
-                start, height = stack.pop()
-                below = stack[-1][1] if stack and stack[-1][1] > floor else floor
-                length = (edges[j] - edges[start]).lower()
-                if length > 0 and height > below:
-                    boxes.append((length, ((height - below) * length / whole).lower()))
-            if not stack or floor > stack[-1][1]:
-                stack.append((start, floor))
+        whole = self.compute_moment_balls(c, 0.0, 1, 40)[0].real
+        boxes = [(length, (mass / whole).lower()) for length, mass in cut_into_boxes(edges, floors)]
 
         def bound_from(t: float) -> arb:
-            WORK.count_units(2 * len(boxes))
+            WORK.count_proof_work(2 * len(boxes))
             lost = arb(0)
             for length, mass in boxes:
                 half = arb(t) * length / 2
@@ -732,6 +802,35 @@ class NormalMixtures(Pair):
         return bound_from
 
 
+def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
+    """Returns lengths and masses of boxes that make up a histogram, each over a run of neighbouring cells."""
+    boxes, stack = [], list[tuple[int, arb]]()
+    for j, floor in enumerate([*floors, arb(0)]):
+        start = j
+        while stack and stack[-1][1] > floor:
+            start, height = stack.pop()
+            below = stack[-1][1] if stack and stack[-1][1] > floor else floor
+            length = arb((edges[j] - edges[start]).lower())
+            if length > 0 and height > below:
+                boxes.append((length, (height - below) * length))
+        if not stack or floor > stack[-1][1]:
+            stack.append((start, floor))
+    return boxes
+
+
+def sum_waves_by_matrices(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
+    """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
+    block = math.isqrt(n - 1) + 1
+
+    def list_powers(first: acb, factor: acb, count: int) -> list[acb]:
+        return list(accumulate(repeat(factor, count - 1), mul, initial=first))
+
+    rows = [list_powers(acb(weight), acb(0, loss * h).exp(), block) for weight, loss in nodes]
+    columns = [list_powers(acb(1), acb(0, loss * h * block).exp(), (n - 1) // block + 1) for _, loss in nodes]
+    product = acb_mat(rows).transpose() * acb_mat(columns)
+    return [product[k % block, k // block] for k in range(n)]
+
+
 # ---- Proofs of delta at one epsilon ----------------------------------------------------------------------------------
 
 Run = dict[Pair, int]
@@ -740,7 +839,7 @@ Proof = tuple[arb, arb, str]
 """A lower bound of delta, an upper bound of delta, and the method."""
 
 
-def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
+def merge_pairs_of_run(parts: list[tuple[Pair, int]]) -> Run:
     """Adds up the counts of equal pairs, and joins normal pairs by adding up their squared shifts (section 1)."""
     run: Run = {}
     squared = Fraction(0)
@@ -752,52 +851,64 @@ def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
     return {**run, Normal(squared): 1} if squared else run
 
 
-def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
+def reverse_pairs_of_run(run: Run) -> Run:
+    """Returns the composition of the reversed pairs."""
+    return merge_pairs_of_run([(pair.reverse_pair(), count) for pair, count in run.items()])
+
+
+def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
     """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
     if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
-        back = merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
-        for least, most, how in bound_delta(back, -epsilon, scale, high, points):
+        for least, most, how in list_delta_proofs(reverse_pairs_of_run(run), -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
         return
-    for least, most, how in _bound_forward(run, epsilon, scale, high, points):
+    for least, most, how in _list_forward_proofs(run, epsilon, scale, high, points):
         if least.is_finite() and most.is_finite():
             yield least.max(arb(0)), most.min(arb(1)), how
 
 
-def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
+def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
     """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
     chains = [pair for pair in run if isinstance(pair, RecordChain)]
     if chains:
         if run == {chains[0]: 1}:
-            yield arb(0), chains[0].bound_curve(epsilon, points), "chain"
+            yield arb(0), chains[0].bound_chain_curve(epsilon, points), "chain"
         return
     if any(isinstance(pair, Concentrated) for pair, _ in rest):
-        yield arb(0), bound_by_moment(run, to_ball(epsilon)), "moment"
+        yield arb(0), bound_delta_by_moment_ball(run, to_ball(epsilon)), "moment"
         return
     ctx.prec = 128
-    largest = [(pair.find_extreme_losses()[1], count) for pair, count in run.items()]
+    largest = [(pair.compute_extreme_loss_balls()[1], count) for pair, count in run.items()]
     if all(high is not None for high, _ in largest):
         total = sum((high * count for high, count in largest if high is not None), arb(0))
         if to_ball(epsilon) >= total:
-            beyond = find_infinity_of_run(run)
+            beyond = compute_infinity_ball_of_run(run)
             yield beyond.lower(), beyond.upper(), "largest loss"
             return
     ctx.prec = 64
-    outcomes = math.prod(count_outcomes(len(pair.build_table().atoms), count) for pair, count in finite.items())
+    outcomes = math.prod(
+        count_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
+    )
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
         for bits in (64, 128, 256, 512, 1024, 2048):
             ctx.prec = bits
-            WORK.count_units(5 * outcomes)
-            found = sum_outcomes(finite, rest[0][0] if rest else None, to_ball(epsilon))
+            WORK.count_proof_work(5 * outcomes)
+            found = sum_outcome_balls(finite, rest[0][0] if rest else None, to_ball(epsilon))
             yield found.lower(), found.upper(), f"formula, {bits} bits"
         return
-    if high and (least := bound_distance(run)) is not None:
+    if high and (least := bound_variation_by_balls(run)) is not None:
         yield arb(0), least, "total variation"
-    if any(isinstance(pair, (Normal, NormalMixtures)) for pair, _ in rest):
-        methods = (invert_transform, (50, 100), "contour"), (sum_along_rays, (40, 80, 120), "rays")
+    if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
+        removed = list_steps_for_rays(run) or list_steps_for_rays(reverse_pairs_of_run(run))
+        rays = [
+            (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
+        ]
+        contour = invert_transform_by_balls, (50, 100), "contour"
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # no line has a transform that decays
+        methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
                 for bits in precisions:
@@ -805,19 +916,25 @@ def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points
                 return
     for size in (2**12, 2**14, 2**16, 2**18)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
-            found = compose_on_grid(run, to_ball(epsilon), size, scale, high)
+            found = compose_on_proof_grid(run, to_ball(epsilon), size, scale, high)
             yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
                 found.lower(), arb(1), f"lattice of {size} points")  # fmt: skip
 
 
-def find_infinity_of_run(run: Run) -> arb:
+def compute_infinity_ball_of_run(run: Run) -> arb:
     """Returns P's mass where Q has none."""
-    found = [(pair.find_infinity(), count) for pair, count in run.items()]
+    found = [(pair.compute_infinity_ball(), count) for pair, count in run.items()]
     kept = math.prod(((1 - mass) ** count for mass, count in found if not mass.is_zero()), start=arb(1))
     return 1 - kept
 
 
-def count_outcomes(atoms: int, count: int) -> int:
+def compute_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
+    """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
+    moments = [(pair.compute_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
+    return math.prod((moment**count for moment, count in moments), start=arb(1))
+
+
+def count_outcome_balls(atoms: int, count: int) -> int:
     """Returns the number of ways in which ``count`` outputs can fall on ``atoms`` losses, or a number above 10^6."""
     found, few = 1, min(atoms - 1, count)
     for j in range(1, few + 1):
@@ -827,7 +944,7 @@ def count_outcomes(atoms: int, count: int) -> int:
     return found
 
 
-def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
+def list_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
     """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
     if count == 1:
         yield from atoms
@@ -838,33 +955,33 @@ def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[ar
         return
     ways = arb(1)
     for k in range(count + 1):
-        for y, p in list_outcomes(others, count - k):
+        for y, p in list_outcome_balls(others, count - k):
             yield y + loss * k, p * (ways * mass**k)
         ways = ways * (count - k) / (k + 1)
 
 
-def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
+def sum_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
     """Returns delta of pairs with finitely many losses, composed with ``rest`` if it is not None (section 2)."""
     outcomes, kept, infinite = [(arb(0), arb(1))], arb(1), False
     for pair, count in finite.items():
-        found = pair.build_table()
+        found = pair.build_atom_balls()
         kept *= (1 - found.infinity) ** count
         infinite = infinite or not found.infinity.is_zero()
         if found.atoms:
-            these = list(list_outcomes(found.atoms, count))
+            these = list(list_outcome_balls(found.atoms, count))
             outcomes = [(y + z, p * r) for y, p in outcomes for z, r in these]
         else:
             outcomes = []
     total = 1 - kept if infinite else arb(0)
     for y, p in outcomes:
         if rest is not None:
-            total += p * rest.evaluate_curve(epsilon - y)
+            total += p * rest.evaluate_curve_ball(epsilon - y)
         elif not y < epsilon:
             total += p * (1 - (epsilon - y).exp()) if y > epsilon else (p * (1 - (epsilon - y).exp())).union(arb(0))
     return total
 
 
-def bound_distance(run: Run) -> arb | None:
+def bound_variation_by_balls(run: Run) -> arb | None:
     """Returns a quick upper bound of delta(0), the total variation distance (section 2).
 
     Returns None if no bound is found quickly.
@@ -872,40 +989,65 @@ def bound_distance(run: Run) -> arb | None:
     found = None
     ctx.prec = 64
     with suppress(Unverified):
-        found = arb(sum((count * pair.evaluate_curve(arb(0)) for pair, count in run.items()), arb(0)).upper())
+        found = arb(sum((count * pair.evaluate_curve_ball(arb(0)) for pair, count in run.items()), arb(0)).upper())
     with suppress(Unverified):
-        if find_infinity_of_run(run).is_zero():
-            squares = arb(1)
-            for pair, count in run.items():
-                squares *= pair.compute_moments(1.0, 0.0, 1, 64)[0].real ** count
+        if compute_infinity_ball_of_run(run).is_zero():
+            squares = compute_moment_ball_of_run(run, 1.0, 64)
             half = arb(((squares - 1).max(arb(0)).sqrt() / 2).upper())
             found = half if found is None or not found < half else found
     return found
 
 
-def bound_by_moment(run: Run, epsilon: arb) -> arb:
+def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
     """Returns Chernoff's bound of delta, by one moment (section 3)."""
 
     def evaluate_bound(c: float) -> arb:
         """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}, where M(c) is the moment E e^{cY}."""
-        total = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log() - c * epsilon
-        for pair, count in run.items():
-            total += count * pair.compute_moments(c, 0.0, 1, ctx.prec)[0].real.log()
-        return total
+        kappa = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log()
+        return kappa - c * epsilon + compute_moment_ball_of_run(run, c, ctx.prec).log()
 
     ctx.prec = 100
-    low, high = math.log(1e-4), math.log(1e4)
-    while high - low > 1e-9:  # ternary search for the best c
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        if evaluate_bound(math.exp(one)) < evaluate_bound(math.exp(two)):
-            high = two
+    best = search_exponent_of_proof(lambda c: float(evaluate_bound(c).mid()), 1e-4, 1e4, 1e-9)
+    return arb((evaluate_bound(best).exp() + compute_infinity_ball_of_run(run)).upper())
+
+
+def search_exponent_of_proof(bound: Callable[[float], float], least: float, most: float, accuracy: float) -> float:
+    """Returns the c between ``least`` and ``most`` at which a bound is smallest, nearly. Nothing is proved here.
+
+    The search is by golden sections of log c, up to ``accuracy``.
+    """
+    golden = (math.sqrt(5.0) - 1) / 2
+    low, high = math.log(least), math.log(most)
+    one, two = high - golden * (high - low), low + golden * (high - low)
+    at_one, at_two = bound(math.exp(one)), bound(math.exp(two))
+    while high - low > accuracy:
+        if at_one < at_two:
+            high, two, at_two = two, one, at_one
+            one = high - golden * (high - low)
+            at_one = bound(math.exp(one))
         else:
-            low = one
-    return arb((evaluate_bound(math.exp(low)).exp() + find_infinity_of_run(run)).upper())
+            low, one, at_one = one, two, at_two
+            two = low + golden * (high - low)
+            at_two = bound(math.exp(two))
+    return math.exp((low + high) / 2)
 
 
-def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
+class InversionPlan(NamedTuple):
+    """Choice of the line Re z = c, the spacing h and the number n of points, and two exponents a that bound aliases.
+
+    Nothing has to be proved about a plan.
+    """
+
+    c: float
+    h: float
+    n: int
+    aliases: list[float]
+    decays: list[tuple[Callable[[float], arb], int]]
+    """Bound on the decay of each pair's transform from t on, and the pair's count."""
+
+
+def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
+    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly, or raises Unverified."""
     ctx.prec = 64
     at = float(epsilon.mid())
     logs: dict[float, float] = {0.0: 0.0}
@@ -913,20 +1055,11 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     def estimate_exponent(c: float) -> float:
         """Returns an estimate of log(E e^{cY} e^{-c epsilon} kappa(c)), the logarithm of Chernoff's bound of delta."""
         if c not in logs:
-            total = arb(0)
-            for pair, count in run.items():
-                total += count * pair.compute_moments(c, 0.0, 1, 30)[0].real.log()
-            logs[c] = float(total.mid()) - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
+            moment = float(compute_moment_ball_of_run(run, c, 30).log().mid())
+            logs[c] = moment - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
         return logs[c]
 
-    low, high = math.log(1e-2), math.log(2e3)
-    while high - low > 0.02:  # ternary search for the best c, to a percent
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        if estimate_exponent(math.exp(one)) < estimate_exponent(math.exp(two)):
-            high = two
-        else:
-            low = one
-    c = math.exp((low + high) / 2)
+    c = search_exponent_of_proof(estimate_exponent, 1e-2, 2e3, 0.1)
     level = estimate_exponent(c) - 6 - bits * LN2
     # Chernoff's bound at c f bounds the aliases on either side. The period is chosen so that both sides are small.
     sides = [
@@ -934,26 +1067,27 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
     ]
     h = 2 * math.pi / max(period for period, _ in sides)
-    shrink = [(pair.bound_decay(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
+    decays = [(pair.bound_decay_by_ball(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
     front = estimate_exponent(c) - c * math.log(c) + (1 + c) * math.log1p(c)
     n = 16
     while True:
-        faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in shrink)
+        faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            break
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays)
         n = math.ceil(n * 1.25)
         if n > 20_000:
             raise Unverified("the characteristic function decays too slowly for the contour")
+
+
+def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
+    plan = plan_inversion_of_proof(run, epsilon, bits)
+    c, h, n = plan.c, plan.h, plan.n
     ctx.prec = bits + 80
-    kept, infinite = arb(1), False
     values = [acb(1)] * n
     for pair, count in run.items():
-        values = [
-            value * moment**count
-            for value, moment in zip(values, pair.compute_moments(c, h, n, bits + 30), strict=True)
-        ]
-        if isinstance(pair, Atoms) and not (lost := pair.build_table().infinity).is_zero():
-            kept, infinite = kept * (1 - lost) ** count, True
+        moments = pair.compute_moment_balls(c, h, n, bits + 30)
+        values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
     total = arb(0)
     for k, value in enumerate(values):
         z = acb(c, arb(h) * k)
@@ -961,18 +1095,15 @@ def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
         total += term if k else term / 2
     total *= arb(h) / arb.pi()
     tail = values[0].real * (-arb(c) * epsilon).exp() / (arb.pi() * h * (n - 1))
-    for bound, count in shrink:
+    for bound, count in plan.decays:
         tail *= bound(h * n) ** count
-    period, excess = 2 * arb.pi() / h, arb(0)
-    for _, f in sides:
-        a = arb(c * f)
-        term = (-a * epsilon).exp() / ((abs(a - arb(c)) * period).exp() - 1)
-        if f:
-            term *= a**a / (1 + a) ** (1 + a)
-            for pair, count in run.items():
-                term *= pair.compute_moments(c * f, 0.0, 1, 40)[0].real ** count
+    excess = arb(0)
+    for a in map(arb, plan.aliases):
+        term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
+        if a > 0:
+            term *= a**a / (1 + a) ** (1 + a) * compute_moment_ball_of_run(run, float(a), 40)
         excess += term
-    beyond = 1 - kept if infinite else arb(0)
+    beyond = compute_infinity_ball_of_run(run)
     return (total - tail - excess + beyond).lower(), (total + tail + beyond).upper()
 
 
@@ -983,24 +1114,24 @@ class SampledGaussians(NamedTuple):
     q: arb
     steps: int
 
-    def evaluate_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
+    def evaluate_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
         """Returns log B at h = e^{p + turn}, where B is the density of h = ln(1 + e^t) per dp, times e^{gamma h}.
 
         The normal variable t is that of section 5.
         """
         h = (p + turn).exp()
         decay = (-(-h).expm1()).log(analytic=analytic)
-        away = h + decay - self.find_center()
+        away = h + decay - self.compute_ray_center()
         front = self.sigma / (2 * arb.pi()).sqrt()
         return front.log() + gamma * h - away * away * self.sigma**2 / 2 + p + turn - decay
 
-    def find_center(self) -> arb:
+    def compute_ray_center(self) -> arb:
         """Returns the mean of t."""
         return (self.q / (1 - self.q)).log() - 1 / (2 * self.sigma**2)
 
-    def choose_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
+    def choose_ray_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
         """Returns estimates of two numbers p beyond which B is below e^-``need``. Nothing is proved here."""
-        sigma, center, rho = float(self.sigma.mid()), float(self.find_center().mid()), 4.0
+        sigma, center, rho = float(self.sigma.mid()), float(self.compute_ray_center().mid()), 4.0
         while True:
             x, y = rho * math.cos(theta) - center - 0.06, rho * math.sin(theta) + 0.06
             slope = sigma**2 * (x * math.cos(theta) - y * math.sin(theta)) - gamma * math.cos(theta)
@@ -1008,12 +1139,12 @@ class SampledGaussians(NamedTuple):
                 return min(center - 0.11 - math.sqrt(2 * need + 1) / sigma, math.log(0.09)), math.log(rho)
             rho *= 1.1
 
-    def bound_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
+    def bound_ray_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| left of p = ``low`` and right of p = ``high``.
 
         It also bounds the sum over the nodes that lie there.
         """
-        rho, center, s2 = low.exp(), self.find_center(), self.sigma**2
+        rho, center, s2 = low.exp(), self.compute_ray_center(), self.sigma**2
         inner = center - rho - low
         left = (gamma * rho + s2 * ((theta + rho) ** 2 - inner**2) / 2).exp() * (1 + rho) / 2
         outer = high.exp()
@@ -1024,21 +1155,39 @@ class SampledGaussians(NamedTuple):
         right = (gamma * outer * theta.cos() - s2 * (x * x - y * y) / 2).exp() * self.sigma / (2 * arb.pi()).sqrt() * 4
         return arb((left + right / (3 * slope)).abs_upper())
 
-    def bound_norm(self, theta: float, gamma: float) -> arb:
+    def bound_ray_norm(self, theta: float, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
-        low, high = self.choose_range(theta, gamma, 40.0)
-        WORK.count_units(10_000)
+        low, high = self.choose_ray_range(theta, gamma, 40.0)
+        WORK.count_proof_work(10_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
         def evaluate_norm(p: acb, analytic: bool) -> acb:
-            both = self.evaluate_log(p, up, gamma, analytic) + self.evaluate_log(p, down, gamma, analytic)
+            both = self.evaluate_ray_log(p, up, gamma, analytic) + self.evaluate_ray_log(p, down, gamma, analytic)
             return (both / 2).exp()
 
         inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
-        return arb((inside.real + self.bound_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
+        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
+
+    def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
+        """Returns 1 + D at the points of the outer sum, and a bound on the integral of |B| along the ray beta."""
+        beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
+        one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
+        low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
+        WORK.count_proof_work(20 * ((high - low) / plan.step + len(points)))
+        first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
+        if last - first + len(points) > 5 * 10**4:
+            raise Unverified("the rays take too many nodes")
+        turn = (arb.pi() + beta) / 2
+        weights = [s * self.evaluate_ray_log(acb(s * i), acb(0, beta), gamma).exp() for i in range(first, last + 1)]
+        waves = [acb(s * k, turn).exp().exp() for k in range(first + points[0], last + points[-1] + 1)]
+        sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
+        rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
+        error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
+        blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
+        return [found + blur for found in sums], middle
 
 
-def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
+def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
     """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
@@ -1054,86 +1203,95 @@ def list_sampled_gaussians(run: Run) -> list[SampledGaussians]:
     return found
 
 
-def sum_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
+class RayPlan(NamedTuple):
+    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). It proves nothing."""
 
-    def list_steps(precision: int) -> tuple[list[SampledGaussians], arb]:
-        """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
-        ctx.prec = precision
-        found = list_sampled_gaussians(run)
-        return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
+    beta: float
+    c: float
+    step: float
+    need: float
+    """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
+    size: float
+    """Estimate of log T."""
 
-    steps, lost = list_steps(256)
-    if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
-        raise Unverified("no few inclusions of a removed record")
 
-    def sum_single_steps() -> arb:
-        """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
-        total, above = arb(0), (epsilon + lost).expm1()
-        for each in steps:
-            odds = each.q / (1 - each.q)
-            far = (above.log() - each.find_center()) * each.sigma
-            total += each.steps * (odds * compute_normal_tail(far - 1 / each.sigma) - above * compute_normal_tail(far))
-        return (-lost).exp() * total
+def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
+    """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
+    ctx.prec = precision
+    found = list_steps_for_rays(run)
+    return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
 
-    first = float(sum_single_steps().mid())
-    steps, lost = list_steps(64)
-    energy = float((epsilon + lost).mid())
+
+def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: arb) -> arb:
+    """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
+    total, above = arb(0), (epsilon + lost).expm1()
+    for each in steps:
+        odds = each.q / (1 - each.q)
+        far = (above.log() - each.compute_ray_center()) * each.sigma
+        near = compute_normal_tail_ball(far - 1 / each.sigma)
+        total += each.steps * (odds * near - above * compute_normal_tail_ball(far))
+    return (-lost).exp() * total
+
+
+def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
+    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly."""
+    first = float(sum_single_steps_of_rays(*set_precision_of_rays(run, 256), epsilon).mid())
+    steps, lost = set_precision_of_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
     def bound_logs(c: float) -> tuple[float, float]:
-        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T (section 5)."""
-        norms = [each.bound_norm(beta, 1 + c).log() * each.steps for each in steps]
+        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T."""
+        norms = [each.bound_ray_norm(beta, 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
-        return size - float(lost.mid()) - c * energy - math.log(c), size
+        return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c), size
 
     c = min((0.7, 2.0, 4.0, 8.0, 16.0, 32.0), key=lambda c: bound_logs(c)[0])
     level, size = bound_logs(c)
     need = level - math.log(max(first, 1e-300)) + bits * LN2 + 8
-    step = math.pi * beta / need
-    steps, lost = list_steps(math.ceil(need / LN2) + 100)
-    beta_ball, gamma = arb(beta), 1 + c
-    s, e = arb(step), epsilon + lost
-    psi = (arb.pi() - beta_ball) / 2
-    norms = [[each.bound_norm(theta, gamma) for theta in (beta / 2, beta, 1.5 * beta)] for each in steps]
-    last = max(c, need / (energy * math.sin(beta / 2)))
-    j_low, j_high = math.floor((-need - size) / step), math.ceil(math.log(last) / step)
-    products, single, wide = [acb(1)] * (j_high - j_low + 1), [acb(0)] * (j_high - j_low + 1), arb(1)
-    trust = arb(1)
-    for each, (one, middle, other) in zip(steps, norms, strict=True):
-        low, high = each.choose_range(1.5 * beta, gamma, need + size)
-        WORK.count_units(20 * ((high - low) / step + j_high - j_low))
-        i_low, i_high = math.floor(low / step), math.ceil(high / step)
-        if (i_high - i_low) + (j_high - j_low) > 5 * 10**4:
-            raise Unverified("the rays take too many nodes")
-        weights = [s * each.evaluate_log(acb(s * i), acb(0, beta_ball), gamma).exp() for i in range(i_low, i_high + 1)]
-        turn = (arb.pi() + beta_ball) / 2
-        waves = [acb(s * k, turn).exp().exp() for k in range(i_low + j_low, i_high + j_high + 1)]
-        sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
-        rule = 2 * one.max(other) / ((arb.pi() * beta_ball / s).exp() - 1)
-        error = rule + each.bound_ends(s * i_low, s * i_high, beta_ball, gamma)
-        blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
-        for j, found in enumerate(sums):
-            products[j] *= (found + blur) ** each.steps
-            single[j] += each.steps * (found + blur - 1)
-        wide += each.steps * (middle + 1)
-        trust *= middle**each.steps
+    return RayPlan(beta, c, math.pi * beta / need, need, size)
+
+
+def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
+    steps, lost = set_precision_of_rays(run, 256)
+    if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
+        raise Unverified("no few inclusions of a removed record")
+    plan = plan_rays_of_proof(run, epsilon, bits)
+    steps, lost = set_precision_of_rays(run, math.ceil(plan.need / LN2) + 100)
+    beta, s, c, e = arb(plan.beta), arb(plan.step), plan.c, epsilon + lost
+    psi = (arb.pi() - beta) / 2
+    last = max(c, plan.need / (float(e.mid()) * math.sin(plan.beta / 2)))
+    points = range(math.floor((-plan.need - plan.size) / plan.step), math.ceil(math.log(last) / plan.step) + 1)
+    products, single, wide, trust = [acb(1)] * len(points), [acb(0)] * len(points), arb(1), arb(1)
+    for each in steps:
+        sums, norm = each.sum_along_ray(plan, points)
+        products = [product * found**each.steps for product, found in zip(products, sums, strict=True)]
+        single = [linear + each.steps * (found - 1) for linear, found in zip(single, sums, strict=True)]
+        wide, trust = wide + each.steps * (norm + 1), trust * norm**each.steps
     bound, total = trust + wide, arb(0)
-    for j, (product, linear) in enumerate(zip(products, single, strict=True)):
-        zeta = acb(s * (j_low + j), psi).exp()
+    for j, product, linear in zip(points, products, single, strict=True):
+        zeta = acb(s * j, psi).exp()
         z = zeta + c
         total += (zeta * (-zeta * e).exp() * (product - 1 - linear) / (z * (z + 1))).imag
-    start, end, fall = (s * j_low).exp(), (s * j_high).exp(), e * psi.cos()
+    start, end, fall = (s * points[0]).exp(), (s * points[-1]).exp(), e * psi.cos()
     if not end >= c:
         raise Unverified("the points of a ray end too early")
-    error = bound * arb.pi() / c / ((arb.pi() * beta_ball / s).exp() - 1)
+    error = bound * arb.pi() / c / ((arb.pi() * beta / s).exp() - 1)
     error += bound * start / arb(c) ** 2 + bound * (-end * fall).exp() / (end**2 * fall)
-    value = (s * total + arb(0, error.abs_upper())) * (-lost - c * e).exp() / arb.pi() + sum_single_steps()
+    ahead = (-lost - c * e).exp() / arb.pi()
+    value = (s * total + arb(0, error.abs_upper())) * ahead + sum_single_steps_of_rays(steps, lost, epsilon)
     return value.lower(), value.upper()
 
 
-class Measure(NamedTuple):
+def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta for a record that is added, by the curve of a removed one at -``epsilon`` (section 1)."""
+    least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits + 24)
+    x = epsilon.exp()
+    return 1 - x + x * least, 1 - x + x * most
+
+
+class ProofGridMeasure(NamedTuple):
     """A privacy loss distribution on a lattice. ``infinity`` is P's mass at an infinite loss.
 
     The finite losses are at the lattice points from ``start`` on. Their masses are integers times 2^-bits.
@@ -1144,7 +1302,7 @@ class Measure(NamedTuple):
     infinity: arb
 
 
-class GridPlan(NamedTuple):
+class ProofGridPlan(NamedTuple):
     """Plan of a composition on a lattice of spacing ``h``. Masses below 2^-cut may be moved.
 
     They move to larger losses if ``high`` (for an upper bound), and to smaller losses otherwise.
@@ -1155,7 +1313,7 @@ class GridPlan(NamedTuple):
     cut: int
     high: bool
 
-    def trim_ends(self, found: Measure) -> Measure:
+    def trim_proof_grid_ends(self, found: ProofGridMeasure) -> ProofGridMeasure:
         """Returns the distribution without the faint masses at its two ends.
 
         For an upper bound the masses at the low end move up to the first point that is kept, and those at the high end
@@ -1175,9 +1333,9 @@ class GridPlan(NamedTuple):
             infinity += arb(above) / 2**self.bits
         elif kept:
             kept[-1] += above
-        return Measure(fmpz_poly(kept), found.start + left, infinity)
+        return ProofGridMeasure(fmpz_poly(kept), found.start + left, infinity)
 
-    def multiply_measures(self, one: Measure, other: Measure) -> Measure:
+    def multiply_proof_grid_measures(self, one: ProofGridMeasure, other: ProofGridMeasure) -> ProofGridMeasure:
         """Convolves two distributions, rounded outward."""
         length = one.masses.length() + other.masses.length()
         heights = one.masses.height_bits() + other.masses.height_bits()
@@ -1185,25 +1343,61 @@ class GridPlan(NamedTuple):
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
-        WORK.count_units(length * self.bits / 100)
+        WORK.count_proof_work(length * self.bits / 100)
         product = one.masses * other.masses // fmpz_poly([1 << self.bits])
         if self.high:
             product += fmpz_poly([1] * (one.masses.length() + other.masses.length() - 1))
         infinity = 1 - (1 - one.infinity) * (1 - other.infinity)
-        return self.trim_ends(Measure(product, one.start + other.start, infinity))
+        return self.trim_proof_grid_ends(ProofGridMeasure(product, one.start + other.start, infinity))
 
-    def raise_to(self, base: Measure, count: int) -> Measure:
+    def raise_proof_grid_measure(self, base: ProofGridMeasure, count: int) -> ProofGridMeasure:
         """Convolves ``count`` copies of ``base``."""
         found = None
         while count:
             if count & 1:
-                found = base if found is None else self.multiply_measures(found, base)
+                found = base if found is None else self.multiply_proof_grid_measures(found, base)
             count >>= 1
-            base = self.multiply_measures(base, base) if count else base
+            base = self.multiply_proof_grid_measures(base, base) if count else base
         assert found is not None
         return found
 
-    def to_integer(self, mass: arb) -> fmpz:
+    def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
+        """Returns masses whose losses are at least their points, from masses whose losses are off by ``away``.
+
+        A mass below its point is merged with a part of one above, which lifts it there. Otherwise it goes to a lower
+        point. A mass above its point is merged with a part of one below.
+        """
+        done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
+        for rank in range(len(filled) - 1, -1, -1):
+            i = point = filled[rank]
+            lack, mass = arb((-away[i]).upper()), arb(kept[i])
+            if lack > 0:
+                for j in filled[rank + 1 : rank + 4]:
+                    share = (lack.exp() - 1) / (1 - (-self.h * (j - i)).exp())
+                    lifting = (mass * share).upper().ceil().unique_fmpz()
+                    if lifting <= done[j]:
+                        done[j] -= lifting
+                        done[i] += kept[i] + lifting
+                        kept[i] = fmpz(0)
+                        break
+                if not kept[i]:
+                    continue
+                point -= int(float((lack / self.h).upper().ceil()))
+            excess = self.h * (i - point) - lack
+            if point < 0 or not excess >= 0:
+                continue  # the mass is dropped
+            for j in reversed(filled[max(rank - 3, 0) : rank]):
+                gap = self.h * (point - j) + arb((-away[j]).upper())
+                if gap > 0:
+                    more = (mass * (1 - (-excess).exp()) / (gap.exp() - 1)).lower().floor().unique_fmpz()
+                    more = min(max(more, fmpz(0)), kept[j] // 2)
+                    kept[j] -= more
+                    kept[i] += more
+                    break
+            done[point] += kept[i]
+        return done
+
+    def round_proof_grid_mass(self, mass: arb) -> fmpz:
         """Returns a mass in units of 2^-bits, rounded outward."""
         scaled = mass * (arb(2) ** self.bits)
         rounded = scaled.upper().ceil() if self.high else scaled.lower().floor()
@@ -1215,13 +1409,13 @@ class GridPlan(NamedTuple):
 MOST_POINTS, MOST_TERMS = 2**20, 5 * 10**6
 
 
-def find_range(pair: Pair, cut: int) -> tuple[float, float]:
+def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
     """Returns estimates of two losses beyond which P has less than 2^-cut. Nothing is proved here."""
-    infinity, faint = pair.find_infinity(), arb(2) ** -cut
+    infinity, faint = pair.compute_infinity_ball(), arb(2) ** -cut
     ends = []
 
     def is_inside(sign: int, y: float) -> bool:
-        p = pair.find_tails(arb(sign * y))[0]
+        p = pair.compute_tail_balls(arb(sign * y))[0]
         return not (1 - p if sign < 0 else p - infinity) < faint
 
     for sign in (-1, 1):
@@ -1236,37 +1430,49 @@ def find_range(pair: Pair, cut: int) -> tuple[float, float]:
     return ends[0], max(ends[1], ends[0] + 2.0**-20)
 
 
-def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
+def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
+    """Returns an estimate of the variance under P of a loss between two numbers. Nothing is proved here."""
+
+    def estimate_tail(y: float) -> float:
+        return float(pair.compute_tail_balls(arb(y))[0].mid())
+
+    cells = [(0.0, low, end, estimate_tail(low), estimate_tail(end))]
+    for _ in range(200):  # the cell that contributes the most is halved
+        _, left, right, above, beyond = heappop(cells)
+        middle = (left + right) / 2
+        between = estimate_tail(middle)
+        for cell in ((left, middle, above, between), (middle, right, between, beyond)):
+            heappush(cells, (-abs(cell[2] - cell[3]) * (right - left) ** 2, *cell))
+    found = [((left + right) / 2, right - left, abs(above - beyond)) for _, left, right, above, beyond in cells]
+    mean = sum(y * mass for y, _, mass in found)
+    return sum(((y - mean) ** 2 + width**2 / 4) * mass for y, width, mass in found)
+
+
+def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
     cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
     ctx.prec = bits + 60
-    ranges = {pair: find_range(pair, cut + count.bit_length()) for pair in run}
-    spread = 0.0
-    for pair, (low, end) in ranges.items():
-        points = [low + (end - low) * i / 200 for i in range(201)]
-        tails = [float(pair.find_tails(arb(y))[0].mid()) for y in points]
-        masses = [(y, a - b) for y, (a, b) in zip(points, pairwise(tails), strict=False)]
-        mean = sum(y * p for y, p in masses)
-        spread += run[pair] * (sum((y - mean) ** 2 * p for y, p in masses) + ((end - low) / 200) ** 2)
+    ranges = {pair: choose_proof_grid_range(pair, cut + count.bit_length()) for pair in run}
+    spread = sum(run[pair] * estimate_variance_of_loss(pair, *ends) for pair, ends in ranges.items())
     longest = max(end - low for low, end in ranges.values())
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
                 2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
     step = arb(whole / size)
     anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
-                if len(gaps := pair.find_anchors()) == 2]  # fmt: skip
-    if anchored:  # both atoms of the pair that matters most are on the lattice
+                if len(gaps := pair.list_proof_grid_anchors()) == 2]  # fmt: skip
+    if anchored:  # both atoms of the pair that matters most are on the lattice, if they are not closer than its points
         gap = abs(max(anchored, key=lambda each: each[1])[0])
-        step = gap / math.ceil(float((gap / step).mid()))
-    plan, total, offset = GridPlan(step, bits, cut, high), None, arb(0)
+        step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
+    plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
-        origin = pair.find_anchors()[0] if pair.find_anchors() else arb(0)
-        lay = discretize_from_above if high else discretize_from_below
-        law, shift = lay(pair, plan, origin, ranges[pair], scale / times)
-        offset += times * (origin - shift)
-        power = plan.raise_to(plan.trim_ends(law), times)
-        total = power if total is None else plan.multiply_measures(total, power)
+        origin = pair.list_proof_grid_anchors()[0] if pair.list_proof_grid_anchors() else arb(0)
+        lay = build_upper_proof_grid if high else build_lower_proof_grid
+        law, origin = lay(pair, plan, origin, ranges[pair], scale / times)
+        offset += times * origin
+        power = plan.raise_proof_grid_measure(plan.trim_proof_grid_ends(law), times)
+        total = power if total is None else plan.multiply_proof_grid_measures(total, power)
     assert total is not None
     first = math.floor(float(((epsilon - offset) / step).mid())) - 1 - total.start
     first = min(max(first, 0), max(total.masses.length() - 1, 0))
@@ -1280,27 +1486,25 @@ def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool)
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
 
-Laid = tuple[Measure, arb]
-"""A distribution on a lattice, and a number by which all of its losses are smaller than their lattice points."""
-
-
-def place_points(plan: GridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
+def place_proof_grid_points(plan: ProofGridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
     """Returns the indices of the lattice points that enclose a range of losses."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
     if high - low > MOST_POINTS / 4:
         raise Unverified("a lattice has too many points")
-    return math.floor(low), math.ceil(high) + 1
+    return math.floor(low) - 2, math.ceil(high) + 1
 
 
-def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
-    """Returns a distribution that dominates the pair's own.
+def build_upper_proof_grid(
+    pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
+) -> tuple[ProofGridMeasure, arb]:
+    """Returns a distribution that dominates the pair's own, and the origin of its points.
 
     The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
     """
-    low, high = place_points(plan, origin, ends)
-    WORK.count_units(20 * (high - low))
+    low, high = place_proof_grid_points(plan, origin, ends)
+    WORK.count_proof_work(20 * (high - low))
     points = [origin + plan.h * i for i in range(low, high + 1)]
-    tails, whole = [pair.find_tails(x) for x in points], 1 - (-plan.h).exp()
+    tails, whole = [pair.compute_tail_balls(x) for x in points], 1 - (-plan.h).exp()
     masses = [arb(0)] * len(points)
     for i, x in enumerate(points[:-1]):
         p, q = tails[i][0] - tails[i + 1][0], tails[i][1] - tails[i + 1][1]
@@ -1311,37 +1515,45 @@ def discretize_from_above(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[f
     beyond = points[-1].exp() * tails[-1][1]
     masses[-1] += beyond
     infinity = (tails[-1][0] - beyond).max(arb(0))
-    return Measure(fmpz_poly([plan.to_integer(mass) for mass in masses]), low, arb(infinity.upper())), arb(0)
+    rounded = [plan.round_proof_grid_mass(mass) for mass in masses]
+    return ProofGridMeasure(fmpz_poly(rounded), low, arb(infinity.upper())), origin
 
 
-def discretize_from_below(pair: Pair, plan: GridPlan, origin: arb, ends: tuple[float, float], share: float) -> Laid:
-    """Returns a distribution that the pair's own dominates.
+def build_lower_proof_grid(
+    pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
+) -> tuple[ProofGridMeasure, arb]:
+    """Returns a distribution that the pair's own dominates, and the origin of its points.
 
-    The outputs around each lattice point are merged into one, whose loss is then lowered.
+    The outputs around each lattice point are merged into one, and these are moved to lattice points.
     """
-    low, high = place_points(plan, origin, ends)
-    WORK.count_units(40 * (high - low))
-    centers = [origin + plan.h * i for i in range(low, high + 1)]
-    cuts = [x + plan.h / 2 for x in [centers[0] - plan.h, *centers]]
-    infinity, faint = pair.find_infinity(), arb(share * 1e-11 / len(centers))
+    low, high = place_proof_grid_points(plan, origin, ends)
+    WORK.count_proof_work(40 * (high - low))
+    cuts = [origin + plan.h * (i + 0.5) for i in range(low - 1, high + 1)]
+    infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(cuts))
     for attempt in (0, 1):
-        tails = [pair.find_tails(y) for y in cuts]
+        tails = [pair.compute_tail_balls(y) for y in cuts]
         tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
-        away = [(p / q).log() - x if p > faint and q > 0 else arb(0) for (p, q), x in zip(cells, centers, strict=True)]
-        if attempt == 0:  # cuts move so that the losses of cells are at their points, up to fourth order
+        cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
+        losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
+        heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
+        if (loss := losses[heaviest]) is not None:  # the heaviest loss is at its point
+            origin = (loss - plan.h * (low + heaviest)).mid()
+        if attempt == 0:  # cuts move so that the other losses are at their points, up to fourth order
+            away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
+            most = 0.24 * float(plan.h.mid())
             for i in range(1, len(cuts) - 1):
-                move = -(float(away[i - 1].mid()) + float(away[i].mid())) / 2
-                cuts[i] = (cuts[i] + min(max(move, -0.24 * float(plan.h.mid())), 0.24 * float(plan.h.mid()))).mid()
-    shift = max((-each.lower() for each in away), default=arb(0), key=float).max(arb(0))
-    kept = [plan.to_integer(p) if p > faint else fmpz(0) for p, _ in cells]
-    return Measure(fmpz_poly(kept), low, arb(infinity.lower()).max(arb(0))), arb(shift.upper())
+                cuts[i] = (cuts[i] + min(max(-(away[i - 1] + away[i]) / 2, -most), most)).mid()
+    kept = [plan.round_proof_grid_mass(p) if p > faint else fmpz(0) for p, _ in cells]
+    away = [arb(0) if y is None else y - origin - plan.h * i for i, y in enumerate(losses, low)]
+    masses = plan.move_to_proof_grid(kept, away)
+    return ProofGridMeasure(fmpz_poly(masses), low, arb(infinity.lower()).max(arb(0))), origin
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """The pairs that together dominate a mechanism, and lists of pairs that it attains.
 
     For a class of mechanisms, each list is attained by some mechanism of the class.
@@ -1354,38 +1566,38 @@ class Row(NamedTuple):
     different mechanisms."""
 
 
-def build_exact_row(pair: Pair, count: int = 1) -> Row:
+def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
     """Returns the row of a mechanism whose pair is attained."""
-    return Row([(pair, count)], [[(pair, count)]])
+    return TableRow([(pair, count)], [[(pair, count)]])
 
 
-def _build_response(e: Fraction) -> Atoms:
+def _build_response_atoms(e: Fraction) -> Atoms:
     """Returns the pair of binary randomised response with parameter ``e``."""
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         odds = (-to_ball(e)).exp()
-        return Table([(-to_ball(e), odds / (1 + odds)), (to_ball(e), 1 / (1 + odds))], arb(0), arb(0))
+        return AtomTable([(-to_ball(e), odds / (1 + odds)), (to_ball(e), 1 / (1 + odds))], arb(0), arb(0))
 
     return Atoms(("response", e), compute_table, True)
 
 
-def _build_approximate(e: Fraction, d: Fraction) -> Atoms:
+def _build_approximate_atoms(e: Fraction, d: Fraction) -> Atoms:
     """Returns the pair that reveals everything with probability ``d`` and is otherwise randomised response at ``e``."""
 
-    def compute_table() -> Table:
-        atoms = _build_response(e).build_table().atoms if e else [(arb(0), arb(1))]
-        return Table([(y, p * to_ball(1 - d)) for y, p in atoms] if d < 1 else [], to_ball(d), to_ball(d))
+    def compute_table() -> AtomTable:
+        atoms = _build_response_atoms(e).build_atom_balls().atoms if e else [(arb(0), arb(1))]
+        return AtomTable([(y, p * to_ball(1 - d)) for y, p in atoms] if d < 1 else [], to_ball(d), to_ball(d))
 
     return Atoms(("approximate", e, d), compute_table, True)
 
 
-def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
+def _build_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
     """Returns the pair of the worst (e, d)-DP mechanism when a record of a Poisson sample is replaced.
 
     The outputs are in [0, 1], which consists of layers where the densities are constant.
     """
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         """Returns the losses of the layers, with their masses."""
         up, drawn, fail = to_ball(e).exp(), to_ball(q), to_ball(d)
         down, cut, none = 1 / up, (1 - fail) / (1 + up), arb(0)
@@ -1406,48 +1618,48 @@ def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
                 infinity += p
             elif not p.is_zero():
                 atoms.append((arb(0) if ahead is behind else (p / r).log(), p))
-        return Table(atoms, infinity, infinity)
+        return AtomTable(atoms, infinity, infinity)
 
     return Atoms(("class", e, d, q), compute_table, True)
 
 
-def _build_randomized_response(p: Fraction, buckets: int) -> Atoms:
+def _build_randomized_response_atoms(p: Fraction, buckets: int) -> Atoms:
     """Returns the pair of an answer that is uniform over ``buckets`` with probability ``p``, and else the truth.
 
     The pair compares two different truths of one person.
     """
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         true, other = to_ball(1 - p + p / buckets), to_ball(p / buckets)
         loss = (true / other).log()
         middle = [(arb(0), to_ball(p * (buckets - 2) / buckets))] if buckets > 2 else []
-        return Table([(-loss, other), *middle, (loss, true)], arb(0), arb(0))
+        return AtomTable([(-loss, other), *middle, (loss, true)], arb(0), arb(0))
 
     return Atoms(("randomized response", p, buckets), compute_table, True)
 
 
-def _build_discrete_laplace(scale: Fraction, s: int) -> Atoms:
+def _build_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and around 0, with probability proportional to e^{-|n|/scale}."""
 
-    def compute_table() -> Table:
-        WORK.count_units(10 * s)
+    def compute_table() -> AtomTable:
+        WORK.count_proof_work(10 * s)
         odds = (-to_ball(1 / scale)).exp()
         middle = [((1 - odds) * odds ** (s - n) / (1 + odds)) for n in range(1, s)]
         masses = [odds**s / (1 + odds), *middle, 1 / (1 + odds)]
-        return Table([(to_ball((2 * n - s) / scale), p) for n, p in enumerate(masses)], arb(0), arb(0))
+        return AtomTable([(to_ball((2 * n - s) / scale), p) for n, p in enumerate(masses)], arb(0), arb(0))
 
     return Atoms(("discrete Laplace", scale, s), compute_table, True)
 
 
-def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
+def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         """Returns the losses at all integers that matter, with their masses."""
         most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
-        WORK.count_units(30 * (most + s))
+        WORK.count_proof_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
         beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios of weights fall further out
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
@@ -1455,7 +1667,7 @@ def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
         ]
         rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
-        return Table(atoms, rest, rest)
+        return AtomTable(atoms, rest, rest)
 
     return Atoms(("discrete Gaussian", sigma, s), compute_table, True)
 
@@ -1463,7 +1675,7 @@ def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
 MOST_ATOMS = 20_000
 
 
-def _list_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
+def _list_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
     """Returns the distances by which a record may move the mean of Gaussian noise, with their probabilities.
 
     The record is in the Poisson sample with probability ``q``.
@@ -1480,38 +1692,38 @@ def _list_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
     return tuple(sorted(drawn.items()))
 
 
-def _build_given(m: dict[str, Any], k: int) -> Row:
+def _build_given_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a pair that is given by a table of losses."""
     if m["relation"] not in ("any", "replace" if k == 2 else "add_or_remove"):
         raise Unverified(f"the given losses are about {m['relation']}")
-    found = lower = _build_given_table(m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"])
+    found = lower = _build_given_atoms(m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"])
     if m["optimistic"]:
-        lower = _build_given_table(m, m["optimistic"], None)
-    _check_given_pairs(m, found, lower)
+        lower = _build_given_atoms(m, m["optimistic"], None)
+    _check_given_losses(m, found, lower)
     if k == 1 or m["mirrored"]:
-        return Row([(found, 1)], [[(lower, 1)]])
-    return Row([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
+        return TableRow([(found, 1)], [[(lower, 1)]])
+    return TableRow([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
 
 
-def _check_given_pairs(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
+def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
     """Raises Unverified if given losses contradict each other, so that no mechanism can have them."""
     ctx.prec, slack = 64, 2 * m["loss_error"]
     given = list(zip(m["losses"], m["probabilities"], strict=True))
     hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
     if hidden > 1 + arb(2) ** -29:
         raise Unverified("the probabilities of given losses are not those of P")
-    back = Atoms(("checked", *upper.name), upper.build_table).reverse_pair()
+    back = Atoms(("checked", *upper.name), upper.build_atom_balls).reverse_pair()
     points = {*m["losses"], *(m["optimistic"][0] if m["optimistic"] else ()), *(-y for y in m["losses"])}
-    WORK.count_units(4 * len(points) * len(given))
+    WORK.count_proof_work(4 * len(points) * len(given))
     for y in map(to_ball, points):
-        here = upper.evaluate_curve(y)
-        if m["mirrored"] and not m["optimistic"] and abs(here - back.evaluate_curve(y)) > to_ball(slack) + 1e-6:
+        here = upper.evaluate_curve_ball(y)
+        if m["mirrored"] and not m["optimistic"] and abs(here - back.evaluate_curve_ball(y)) > to_ball(slack) + 1e-6:
             raise Unverified("the given losses are not mirrored")
-        if lower.evaluate_curve(y) > here + to_ball(slack) + arb(2) ** -29:
+        if lower.evaluate_curve_ball(y) > here + to_ball(slack) + arb(2) ** -29:
             raise Unverified("the optimistic pair is not dominated")
 
 
-def _build_given_table(
+def _build_given_atoms(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
     """Returns a table of balls for all pairs whose losses are within ``loss_error`` of the given ones.
@@ -1523,7 +1735,7 @@ def _build_given_table(
     losses, masses, infinity = given
     error = m["loss_error"]
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         """Returns balls that hold the losses and masses of all pairs."""
         unsure, total = arb(1, arb(2) ** -50), sum(masses) + infinity
         scale = unsure if total <= 1 else (to_ball(1 / total) * unsure).union(unsure)
@@ -1539,22 +1751,22 @@ def _build_given_table(
         above = (
             (to_ball(infinity) * scale).union(to_ball(infinity) * scale + lack) if lack else to_ball(infinity) * scale
         )
-        return Table(atoms, above, arb(low).union(arb(high)))
+        return AtomTable(atoms, above, arb(low).union(arb(high)))
 
     name = "given", tuple(losses), tuple(masses), infinity, error, most
     return Atoms(name, compute_table, m["mirrored"])
 
 
-def _build_concentrated(m: dict[str, Any], k: int) -> Row:
+def _build_concentrated_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of zCDP. The class contains the composition of a Gaussian and randomised response."""
     rho, xi = m["rho"], m["xi"]
     if not rho:
-        return _build_class(xi, Fraction(0), k)
-    response = _build_class(xi, Fraction(0), k).lower[0]
-    return Row([(Concentrated(rho, xi, k == 2), 1)], [[(Normal(2 * rho * k**2), 1), *response]])
+        return _build_class_row(xi, Fraction(0), k)
+    response = _build_class_row(xi, Fraction(0), k).lower[0]
+    return TableRow([(Concentrated(rho, xi, k == 2), 1)], [[(Normal(2 * rho * k**2), 1), *response]])
 
 
-def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
+def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of discrete Gaussian noise on vectors.
 
     The lower ends come from a difference with a single large entry, and from one with many entries of 1.
@@ -1563,46 +1775,51 @@ def _build_discrete_vector(m: dict[str, Any], k: int) -> Row:
     lower: list[list[tuple[Pair, int]]] = [[]]
     if whole:
         ones = min(m["dimensions"], math.floor(longest**2))
-        axis, spread = _build_discrete_gaussian(m["sigma"], k * whole), _build_discrete_gaussian(m["sigma"], k)
+        axis, spread = (
+            _build_discrete_gaussian_atoms(m["sigma"], k * whole),
+            _build_discrete_gaussian_atoms(m["sigma"], k),
+        )
         lower = [[(axis, 1)], [(spread, ones)]]
-    return Row([(Concentrated((k * longest) ** 2 / (2 * m["sigma"] ** 2)), 1)], lower)
+    return TableRow([(Concentrated((k * longest) ** 2 / (2 * m["sigma"] ** 2)), 1)], lower)
 
 
-def _bound_share(ball: arb) -> tuple[Fraction, Fraction]:
+def _bound_share_by_ball(ball: arb) -> tuple[Fraction, Fraction]:
     """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if it has none."""
     if not ball.is_finite():
         raise Unverified("a probability cannot be enclosed")
-    return max(to_fraction(ball.lower()), Fraction(0)), min(to_fraction(ball.upper()), Fraction(1))
+    return max(convert_ball_to_fraction(ball.lower()), Fraction(0)), min(
+        convert_ball_to_fraction(ball.upper()), Fraction(1)
+    )
 
 
-def _build_truncated_sample(m: dict[str, Any], k: int) -> Row:
+def _build_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a Poisson sample that is cut to a largest size.
 
     For the upper end, the adversary is told whether the sample was cut.
     """
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
     _refuse_given_losses(m)
-    poisson = _build_poisson_sample(m, k)
+    poisson = _build_poisson_sample_row(m, k)
     if most >= n or q == 1:
-        return poisson if most >= n else _build_fixed_size_sample({**m, "sample_size": most}, k)
+        return poisson if most >= n else _build_fixed_size_sample_row({**m, "sample_size": most}, k)
     ctx.prec = 256
     cut = to_ball(q).beta_lower(arb(most), arb(n - most), regularized=1)
     drawn = to_ball(q).beta_lower(arb(most + 1), arb(n - most), regularized=1) * most / n
-    plain, replaced = build_row(inner, 1), build_row(inner, 2)
-    share = min(_bound_share(drawn / cut)[1], Fraction(1))
+    plain, replaced = build_table_row(inner, 1), build_table_row(inner, 2)
+    share = min(_bound_share_by_ball(drawn / cut)[1], Fraction(1))
     if k == 2 or m.get("special"):
-        fixed = _map_row(replaced, lambda pair: Joined(pair, share))
+        fixed = _map_table_row(replaced, lambda pair: Joined(pair, share))
     else:
-        fixed = _map_row(replaced, lambda pair: sample_pair(pair, share))
-    together = _bound_share((1 - cut) * to_ball(q) + drawn)[0]
+        fixed = _map_table_row(replaced, lambda pair: sample_pair(pair, share))
+    together = _bound_share_by_ball((1 - cut) * to_ball(q) + drawn)[0]
     if not (fixed.upper and poisson.upper and share and together):
         raise Unverified("a cut sample has no pair in the table")
-    told = Told(poisson.upper[0][0], fixed.upper[0][0], *_bound_share(cut))
-    lower = _build_poisson_sample({**m, "sampling_probability": together}, k).lower if plain.upper else [[]]
-    return Row([(told, 1)], lower)
+    told = Told(poisson.upper[0][0], fixed.upper[0][0], *_bound_share_by_ball(cut))
+    lower = _build_poisson_sample_row({**m, "sampling_probability": together}, k).lower if plain.upper else [[]]
+    return TableRow([(told, 1)], lower)
 
 
-def _build_draws(m: dict[str, Any], k: int) -> Row:
+def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of draws with replacement, where the number of draws that hit the record is random."""
     size, n = m["sample_size"], m["dataset_size"]
     if size > 200:
@@ -1624,37 +1841,37 @@ def _build_draws(m: dict[str, Any], k: int) -> Row:
     behind = tuple((-shift, share) for shift, share in list_shifts(far, 1 - lost, Fraction(0)))
     upper: list[tuple[Pair, int]] = [(NormalMixtures(list_shifts(2, 1 - lost, Fraction(0)), behind), 1)]
     if lost:
-        upper.append((_build_approximate(Fraction(0), lost), 1))
+        upper.append((_build_approximate_atoms(Fraction(0), lost), 1))
     attained = NormalMixtures(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
     orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_pair(), 1)]]
-    return Row(upper, orders[:1] if m.get("special") else orders)
+    return TableRow(upper, orders[:1] if m.get("special") else orders)
 
 
-def _build_allocation(m: dict[str, Any], k: int) -> Row:
+def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a record that takes part in some steps drawn at random.
 
     The pair is exact for a mechanism with finitely many losses. Otherwise the upper end composes all selected steps.
     """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
-    base = build_row(inner, 1)
+    base = build_table_row(inner, 1)
     if selected == steps:
         upper, *lists = [[(pair, n * steps) for pair, n in one] for one in (base.upper, *base.lower)]
-        return Row(upper, lists)
-    lower = _map_row(base, lambda pair: sample_pair(pair, Fraction(selected, steps))).lower
-    plain = Row([(pair, n * selected) for pair, n in base.upper], lower)
+        return TableRow(upper, lists)
+    lower = _map_table_row(base, lambda pair: sample_pair(pair, Fraction(selected, steps))).lower
+    plain = TableRow([(pair, n * selected) for pair, n in base.upper], lower)
     pair = base.upper[0][0] if len(base.upper) == 1 and base.upper == base.lower[0] else None
     if not isinstance(pair, Atoms):
         return plain
-    values = len(pair.build_table().atoms) + 1
+    values = len(pair.build_atom_balls().atoms) + 1
     if math.comb(steps + values - 1, values - 1) * steps > 10**5:
         return plain
 
-    def compute_table() -> Table:
+    def compute_table() -> AtomTable:
         """Returns the loss for each combination of the numbers of outputs of each kind.
 
         The likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
         """
-        atoms, infinity, hidden = pair.build_table()
+        atoms, infinity, hidden = pair.build_atom_balls()
         kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
         outcomes = [(arb_poly([1]), arb(1), steps)]  # prod (1 + ratio t), Q's mass, outputs that are left
         for i, (mass, ratio) in enumerate(kinds):
@@ -1671,50 +1888,57 @@ def _build_allocation(m: dict[str, Any], k: int) -> Row:
                 found.append((ratio.log(), weight * ratio))
             else:
                 away += weight
-        return Table(found, 1 - (1 - infinity) ** selected, away)
+        return AtomTable(found, 1 - (1 - infinity) ** selected, away)
 
-    return build_exact_row(Atoms(("allocation", steps, selected, *pair.name), compute_table))
-
-
-def _build_bounded_range(eta: Fraction) -> Row:
-    return Row([(Envelope(eta), 1)], [[(_build_response(eta / 2), 1)]], True) if eta else NOTHING
+    return build_exact_table_row(Atoms(("allocation", steps, selected, *pair.name), compute_table))
 
 
-def _build_class(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) -> Row:
+def _build_bounded_range_row(eta: Fraction) -> TableRow:
+    return TableRow([(Envelope(eta), 1)], [[(_build_response_atoms(eta / 2), 1)]], True) if eta else NOTHING
+
+
+def _build_class_row(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) -> TableRow:
+    """Returns the row of all (e, d)-DP mechanisms, or of their Poisson samples with probability ``q`` if k = 2."""
     if not e and not d:
         return NOTHING
-    return build_exact_row(
-        _build_replaced_class(e, d, q) if k == 2 else _build_approximate(e, d) if d else _build_response(e)
+    return build_exact_table_row(
+        _build_replaced_class_atoms(e, d, q)
+        if k == 2
+        else _build_approximate_atoms(e, d)
+        if d
+        else _build_response_atoms(e)
     )
 
 
-def _build_mixture(shifts: Shifts, k: int) -> NormalMixtures:
+def _build_mixture_pair(shifts: Shifts, k: int) -> NormalMixtures:
     return NormalMixtures(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
 
 
-def _build_poisson_sample(m: dict[str, Any], k: int) -> Row:
+def _build_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a Poisson sample. Some mechanisms have a pair of their own when a record is replaced."""
     inner, q = m["mechanism"], m["sampling_probability"]
     if inner["type"] in ("Gaussian", "MixtureOfGaussians"):
-        return build_exact_row(_build_mixture(_list_shifts(inner, q), k))
+        return build_exact_table_row(_build_mixture_pair(_list_table_shifts(inner, q), k))
     if k == 2 and inner["type"] in ("PureDP", "ApproximateDP"):
-        return _build_class(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
+        return _build_class_row(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
     if k == 2 and inner["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released without the record")
-    plain = build_row(inner, 1)
+    plain = build_table_row(inner, 1)
     return (
-        _join_samples(build_row(inner, 2), plain, q) if k == 2 else _map_row(plain, lambda pair: sample_pair(pair, q))
+        _join_sampled_row(build_table_row(inner, 2), plain, q)
+        if k == 2
+        else _map_table_row(plain, lambda pair: sample_pair(pair, q))
     )
 
 
-def _build_group(m: dict[str, Any], k: int) -> Row:
+def _build_group_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a group whose records move the mean of Gaussian noise independently of each other."""
     inner, size = m["mechanism"], m["size"]
     q = inner.get("sampling_probability", Fraction(1))
     noise = inner["mechanism"] if inner["type"] == "PoissonSampled" else inner
     if noise["type"] not in ("Gaussian", "MixtureOfGaussians"):
-        return _build_chain(m, k)
-    one, sums = _list_shifts(noise, q), {Fraction(0): Fraction(1)}
+        return _build_chain_row(m, k)
+    one, sums = _list_table_shifts(noise, q), {Fraction(0): Fraction(1)}
     for _ in range(size):
         longer: dict[Fraction, Fraction] = {}
         for shift, p in sums.items():
@@ -1723,46 +1947,50 @@ def _build_group(m: dict[str, Any], k: int) -> Row:
         sums = longer
         if len(sums) > 200 or size > 100:
             raise Unverified("a group has too many sums of contributions")
-    return build_exact_row(_build_mixture(tuple(sorted(sums.items())), k))
+    return build_exact_table_row(_build_mixture_pair(tuple(sorted(sums.items())), k))
 
 
-def _declares_size(m: dict[str, Any]) -> bool:
+def _has_declared_size(m: dict[str, Any]) -> bool:
     """Returns whether a mechanism, or one inside of it, names the number of records."""
     inner = m.get("mechanism", {})
     inside = [part for part, _ in inner["parts"]] if "parts" in inner else [inner] if inner else []
-    return "dataset_size" in m or any(map(_declares_size, inside))
+    return "dataset_size" in m or any(map(_has_declared_size, inside))
 
 
-def _build_chain(m: dict[str, Any], k: int) -> Row:
+def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a group by the chain of its records. The lower end is that of a single record."""
     inner = m["mechanism"]
     parts = inner["parts"] if inner["type"] == "Composition" else [(inner, 1)]
-    if k == 1 and not m.get("special") and any(_declares_size(part) for part, _ in parts):
+    if k == 1 and not m.get("special") and any(_has_declared_size(part) for part, _ in parts):
         raise Unverified("the table has no group that changes a declared number of records")
     if m["size"] > 20:
         raise Unverified("a group has too many links")
-    rows = [(build_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
+    rows = [(build_table_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
     choices = range(max((len(row.lower) for row, _ in rows), default=1))
     upper = [(pair, n * count) for row, count in rows for pair, n in row.upper]
     lower = [[(pair, n * count) for row, count in rows for pair, n in row.lower[i % len(row.lower)]] for i in choices]
-    return Row([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
+    return TableRow([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
 
 
-def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
+def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a sample of fixed size.
 
     The upper end for a record that is replaced by one without effect (k = 1) is that for any replacement.
     """
     _refuse_given_losses(m)
-    inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
+    inner, q = build_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
-        return build_row(m["mechanism"], 1)
+        return build_table_row(m["mechanism"], 1)
     if k == 1:
-        return Row(
-            _join_samples(inner, inner, q).upper,
-            _map_row(build_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
+        return TableRow(
+            _join_sampled_row(inner, inner, q).upper,
+            _map_table_row(build_table_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
         )
-    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
+    return (
+        inner
+        if q == 1
+        else _join_sampled_row(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
+    )
 
 
 def _refuse_given_losses(m: dict[str, Any]) -> None:
@@ -1771,22 +1999,22 @@ def _refuse_given_losses(m: dict[str, Any]) -> None:
         raise Unverified("given losses do not say what is released with other records")
 
 
-def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
+def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
     """Returns a row of changed pairs. Raises Unverified if a list of the row has several pairs."""
     if any(len(pairs) > 1 for pairs in (base.upper, *base.lower)):
         raise Unverified("a sample of this mechanism has no pair in the table")
     lower = [[(change(pair), n) for pair, n in one] for one in base.lower]
-    return Row([(change(pair), n) for pair, n in base.upper], lower, base.alone)
+    return TableRow([(change(pair), n) for pair, n in base.upper], lower, base.alone)
 
 
-def _join_samples(base: Row, member: Row, q: Fraction) -> Row:
+def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
     """Returns the row of the ``Joined`` curve.
 
     The attained pairs are those of data sets whose other records are all alike, in both orders.
     """
-    attained = _map_row(member, lambda pair: sample_pair(pair, q)).lower
+    attained = _map_table_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
-    return Row(_map_row(base, lambda pair: Joined(pair, q)).upper, lower)
+    return TableRow(_map_table_row(base, lambda pair: Joined(pair, q)).upper, lower)
 
 
 def sample_pair(pair: Pair, q: Fraction) -> Pair:
@@ -1798,11 +2026,11 @@ Field = Callable[[Any], Any]
 """Function that reads one entry of a mechanism. It raises ValueError or TypeError if the entry is out of its range."""
 
 
-def build_number_reader(low: float, high: float = math.inf, open_below: bool = False) -> Field:
+def build_certificate_number_reader(low: float, high: float = math.inf, open_below: bool = False) -> Field:
     """Returns the reader of a number from ``low`` to ``high``. With ``open_below`` the number must not be ``low``."""
 
     def read_field(value: Any) -> Fraction:
-        number = read_number(value)
+        number = read_certificate_number(value)
         if not low <= number <= high or (open_below and number == low):
             raise ValueError
         return number
@@ -1810,7 +2038,7 @@ def build_number_reader(low: float, high: float = math.inf, open_below: bool = F
     return read_field
 
 
-def build_count_reader(least: int) -> Field:
+def build_certificate_count_reader(least: int) -> Field:
     """Returns the reader of a whole number from ``least`` to 2^53."""
 
     def read_field(value: Any) -> int:
@@ -1821,23 +2049,23 @@ def build_count_reader(least: int) -> Field:
     return read_field
 
 
-def read_flag(value: Any) -> bool:
+def read_certificate_flag(value: Any) -> bool:
     """Reads true or false."""
     if type(value) is not bool:
         raise ValueError
     return value
 
 
-def read_numbers(value: Any) -> list[Fraction]:
+def read_certificate_numbers(value: Any) -> list[Fraction]:
     """Reads a list of at most 1000 numbers >= 0."""
-    if not 0 < len(value) <= 1000 or min(found := [read_number(each) for each in value]) < 0:
+    if not 0 < len(value) <= 1000 or min(found := [read_certificate_number(each) for each in value]) < 0:
         raise ValueError
     return found
 
 
-def read_inner(value: Any) -> dict[str, Any]:
+def read_sampled_mechanism(value: Any) -> dict[str, Any]:
     """Reads a mechanism that has an output without the record, so that a sample may leave the record out."""
-    found = read_mechanism(value)
+    found = read_certificate_mechanism(value)
     if found["type"] in (
         "RandomizedResponse",
         "PoissonSampled",
@@ -1852,137 +2080,139 @@ def read_inner(value: Any) -> dict[str, Any]:
     return found
 
 
-def read_losses(value: Any) -> list[Fraction]:
+def read_certificate_losses(value: Any) -> list[Fraction]:
     """Reads a list of at most 1000 ascending numbers."""
-    found = [read_number(each) for each in value]
+    found = [read_certificate_number(each) for each in value]
     if not 0 < len(found) <= 1000 or any(b <= a for a, b in pairwise(found)):
         raise ValueError
     return found
 
 
-def read_losses_below(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
+def read_optimistic_losses(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
     """Reads losses, their probabilities and the probability of an infinite loss; or null."""
     if value is None:
         return None
     losses, masses, infinity = value
-    found = read_losses(losses), read_numbers(masses), build_number_reader(0.0, 1.0)(infinity)
+    found = (
+        read_certificate_losses(losses),
+        read_certificate_numbers(masses),
+        build_certificate_number_reader(0.0, 1.0)(infinity),
+    )
     if len(found[0]) != len(found[1]) or abs(sum(found[1]) + found[2] - 1) > Fraction(1, 10**9):
         raise ValueError
     return found
 
 
-def read_relation(value: Any) -> str:
+def read_certificate_relation(value: Any) -> str:
     """Reads the neighbouring relation for which losses are given."""
     if value not in ("add_or_remove", "replace", "any"):
         raise ValueError
     return str(value)
 
 
-def read_run(value: Any) -> dict[str, Any]:
+def read_certificate_group(value: Any) -> dict[str, Any]:
     """Reads a mechanism or a composition."""
     if isinstance(value, dict) and value.get("type") == "Composition" and set(value) == {"type", "parts"}:
-        parts = [(read_mechanism(mechanism), NATURAL(count)) for mechanism, count in value["parts"]]
+        parts = [(read_certificate_mechanism(mechanism), NATURAL(count)) for mechanism, count in value["parts"]]
         return {"type": "Composition", "parts": parts}
-    return read_mechanism(value)
+    return read_certificate_mechanism(value)
 
 
-def read_gaussian(value: Any) -> dict[str, Any]:
+def read_certificate_gaussian(value: Any) -> dict[str, Any]:
     """Reads a mechanism that is Gaussian noise."""
-    if (found := read_mechanism(value))["type"] != "Gaussian":
+    if (found := read_certificate_mechanism(value))["type"] != "Gaussian":
         raise ValueError
     return found
 
 
-POSITIVE, SHARE, NATURAL = (
-    build_number_reader(0.0, open_below=True),
-    build_number_reader(0.0, 1.0, open_below=True),
-    build_count_reader(1),
-)
-PROBABILITY = build_number_reader(0.0, 1.0)
-NOTHING = Row([], [[]])
-PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], str]] = {
+NUMBER, POSITIVE = build_certificate_number_reader(0.0), build_certificate_number_reader(0.0, open_below=True)
+PROBABILITY, SHARE = (build_certificate_number_reader(0.0, 1.0, open_below=each) for each in (False, True))
+NATURAL, NUMBERS, FLAG = build_certificate_count_reader(1), read_certificate_numbers, read_certificate_flag
+SAMPLED = read_sampled_mechanism
+NOTHING = TableRow([], [[]])
+PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRow], str]] = {
     "Gaussian": (
-        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_row(Normal(k**2 / m["noise_multiplier"] ** 2)),
+        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_table_row(Normal(k**2 / m["noise_multiplier"] ** 2)),
         "Dong, Roth and Su (2022), theorem 2.7",
     ),
     "Laplace": (
-        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_row(Laplacian(k / m["noise_multiplier"])),
+        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_table_row(Laplacian(k / m["noise_multiplier"])),
         "Dwork, McSherry, Nissim and Smith (2006)",
     ),
     "PureDP": (
-        {"epsilon": build_number_reader(0.0)}, lambda m, k: _build_class(m["epsilon"], Fraction(0), k),
+        {"epsilon": NUMBER}, lambda m, k: _build_class_row(m["epsilon"], Fraction(0), k),
         "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
     ),
     "ApproximateDP": (
-        {"epsilon": build_number_reader(0.0), "delta": build_number_reader(0.0, 1.0)},
-        lambda m, k: _build_class(m["epsilon"], m["delta"], k),
+        {"epsilon": NUMBER, "delta": PROBABILITY},
+        lambda m, k: _build_class_row(m["epsilon"], m["delta"], k),
         "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
     ),
     "RandomizedResponse": (
-        {"noise_parameter": SHARE, "num_buckets": build_count_reader(2)},
-        lambda m, k: build_exact_row(_build_randomized_response(m["noise_parameter"], m["num_buckets"])),
+        {"noise_parameter": SHARE, "num_buckets": build_certificate_count_reader(2)},
+        lambda m, k: build_exact_table_row(_build_randomized_response_atoms(m["noise_parameter"], m["num_buckets"])),
         "its own output, under every relation",
     ),
     "BoundedRange": (
-        {"eta": build_number_reader(0.0)}, lambda m, k: _build_bounded_range(m["eta"] * k),
+        {"eta": NUMBER}, lambda m, k: _build_bounded_range_row(m["eta"] * k),
         "Dong, Durfee and Rogers (2020), lemma 3.4; replaced: replace.md section 1",
     ),
     "DiscreteLaplace": (
         {"scale": POSITIVE, "sensitivity": NATURAL},
-        lambda m, k: build_exact_row(_build_discrete_laplace(m["scale"], m["sensitivity"] * k)),
+        lambda m, k: build_exact_table_row(_build_discrete_laplace_atoms(m["scale"], m["sensitivity"] * k)),
         "log-concave noise: grid.md section 6.5",
     ),
     "DiscreteGaussian": (
         {"sigma": POSITIVE, "sensitivity": NATURAL},
-        lambda m, k: build_exact_row(_build_discrete_gaussian(m["sigma"], m["sensitivity"] * k)),
+        lambda m, k: build_exact_table_row(_build_discrete_gaussian_atoms(m["sigma"], m["sensitivity"] * k)),
         "log-concave noise: grid.md section 6.5",
     ),
     "MixtureOfGaussians": (
-        {"noise_multiplier": POSITIVE, "sensitivities": read_numbers, "probabilities": read_numbers},
-        lambda m, k: build_exact_row(_build_mixture(_list_shifts(m), k)), "mixtures.md section 2",
+        {"noise_multiplier": POSITIVE, "sensitivities": NUMBERS, "probabilities": NUMBERS},
+        lambda m, k: build_exact_table_row(_build_mixture_pair(_list_table_shifts(m), k)), "mixtures.md section 2",
     ),
     "PoissonSampled": (
-        {"mechanism": read_inner, "sampling_probability": SHARE}, _build_poisson_sample,
+        {"mechanism": SAMPLED, "sampling_probability": SHARE}, _build_poisson_sample_row,
         "Zhu, Dong and Wang (2022), theorem 11; replaced: Lebeda, Regehr, Kamath and Steinke (2025), proposition 13, "
         "replace.md sections 1 and 3, grid.md section 6.2",
     ),
     "Group": (
-        {"mechanism": read_run, "size": NATURAL}, _build_group,
+        {"mechanism": read_certificate_group, "size": NATURAL}, _build_group_row,
         "derived.md section 2, mixtures.md section 2",
     ),
     "FixedSizeSampled": (
-        {"mechanism": read_inner, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_fixed_size_sample,
+        {"mechanism": SAMPLED, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_fixed_size_sample_row,
         "Zhu, Dong and Wang (2022), grid.md section 6.2",
     ),
     "TruncatedPoissonSampled": (
-        {"mechanism": read_inner, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
-        _build_truncated_sample, "mixtures.md section 5",
+        {"mechanism": SAMPLED, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
+        _build_truncated_sample_row, "mixtures.md section 5",
     ),
     "SampledWithReplacement": (
-        {"mechanism": read_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_draws,
+        {"mechanism": read_certificate_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_draws_row,
         "mixtures.md section 6",
     ),
     "RandomAllocation": (
-        {"mechanism": read_inner, "steps": NATURAL, "selected": NATURAL}, _build_allocation,
+        {"mechanism": SAMPLED, "steps": NATURAL, "selected": NATURAL}, _build_allocation_row,
         "allocation.md section 1",
     ),
     "ZCDP": (
-        {"rho": build_number_reader(0.0), "xi": build_number_reader(0.0)}, _build_concentrated,
+        {"rho": NUMBER, "xi": NUMBER}, _build_concentrated_row,
         "Canonne, Kamath and Steinke (2020), proposition 12; Bun and Steinke (2016), lemma 5.2",
     ),
     "DiscreteGaussianVector": (
-        {"sigma": POSITIVE, "sensitivity": POSITIVE, "dimensions": NATURAL}, _build_discrete_vector,
+        {"sigma": POSITIVE, "sensitivity": POSITIVE, "dimensions": NATURAL}, _build_discrete_vector_row,
         "Canonne, Kamath and Steinke (2020), theorem 4; discrete.md section 1",
     ),
     "PrivacyLoss": (
-        {"losses": read_losses, "probabilities": read_numbers, "infinity": PROBABILITY, "minus_infinity": PROBABILITY,
-         "relation": read_relation, "mirrored": read_flag, "loss_error": build_number_reader(0.0),
-         "optimistic": read_losses_below},
-        _build_given, "conversions.md section 10, replace.md section 7",
+        {"losses": read_certificate_losses, "probabilities": NUMBERS, "infinity": PROBABILITY,
+         "minus_infinity": PROBABILITY, "relation": read_certificate_relation, "mirrored": FLAG, "loss_error": NUMBER,
+         "optimistic": read_optimistic_losses},
+        _build_given_row, "conversions.md section 10, replace.md section 7",
     ),
     "TreeAggregation": (
-        {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": read_flag},
-        lambda m, k: build_exact_row(Normal(m["steps"].bit_length() * k**2 / m["noise_multiplier"] ** 2)),
+        {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": FLAG},
+        lambda m, k: build_exact_table_row(Normal(m["steps"].bit_length() * k**2 / m["noise_multiplier"] ** 2)),
         "closed-forms.md section 6",
     ),
 }  # fmt: skip
@@ -1990,7 +2220,7 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], s
 a record is removed and 2 if a record is replaced."""
 
 
-def build_row(m: dict[str, Any], k: int) -> Row:
+def build_table_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a mechanism, for removing a record (k = 1) or replacing it (k = 2).
 
     The entry "special" is true if k = 1 stands for a record that is replaced by one that contributes nothing.
@@ -2018,14 +2248,14 @@ class Claim(NamedTuple):
     upper: Fraction | None
 
 
-def read_number(value: Any) -> Fraction:
+def read_certificate_number(value: Any) -> Fraction:
     """Returns the double that is nearest to a number of JSON."""
     if type(value) not in (int, float) or not abs(value) < 2**1024:
         raise ValueError
     return Fraction(float(value))
 
 
-def read_mechanism(plain: Any) -> dict[str, Any]:
+def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
     """Returns a mechanism with exact numbers. Raises Unverified unless ``PAIRS`` has the mechanism with its entries."""
     kind = plain.get("type") if isinstance(plain, dict) else None
     if kind not in PAIRS:
@@ -2033,7 +2263,7 @@ def read_mechanism(plain: Any) -> dict[str, Any]:
     fields, found = PAIRS[kind][0], {"type": kind}
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
-    found.update({name: read_entry(kind, name, plain[name]) for name in fields})
+    found.update({name: read_certificate_entry(kind, name, plain[name]) for name in fields})
     if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
     if found.get("selected", 0) > found.get("steps", 0):
@@ -2051,7 +2281,7 @@ def read_mechanism(plain: Any) -> dict[str, Any]:
     return found
 
 
-def read_entry(kind: str, name: str, value: Any) -> Any:
+def read_certificate_entry(kind: str, name: str, value: Any) -> Any:
     """Returns one entry of a mechanism. Raises Unverified if it is out of its range."""
     try:
         return PAIRS[kind][0][name](value)
@@ -2061,7 +2291,7 @@ def read_entry(kind: str, name: str, value: Any) -> Any:
         raise Unverified(f"{name} of {kind} is out of its range") from None
 
 
-def read(text: str) -> Claim:
+def read_certificate(text: str) -> Claim:
     """Returns the statement of a certificate. Raises Unverified for any other text."""
 
     def read_object(entries: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -2078,9 +2308,11 @@ def read(text: str) -> Claim:
         if plain["format"] != FORMAT or plain["version"] is not VERSION or plain["neighbors"] not in RELATIONS:
             raise ValueError("format, version or neighbors is unknown")
         asked, given = ("epsilon", "delta") if isinstance(plain["epsilon"], list) else ("delta", "epsilon")
-        at, (low, high) = read_number(plain[given]), plain[asked]
-        lower, upper = (None if end == "inf" else read_number(end) for end in (low, high))
-        composition = [(read_mechanism(mechanism), NATURAL(count)) for mechanism, count in plain["composition"]]
+        at, (low, high) = read_certificate_number(plain[given]), plain[asked]
+        lower, upper = (None if end == "inf" else read_certificate_number(end) for end in (low, high))
+        composition = [
+            (read_certificate_mechanism(mechanism), NATURAL(count)) for mechanism, count in plain["composition"]
+        ]
     except Unverified:
         raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -2094,19 +2326,19 @@ def read(text: str) -> Claim:
     return Claim(composition, plain["neighbors"], asked, at, lower, upper)
 
 
-def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
+def list_orders_of_claim(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     """Returns, for each order of the neighbours, its name, a dominating composition and lists of attained pairs."""
     k = 2 if claim.neighbors == "replace" else 1
     rows = []
     for m, count in claim.composition:
         special = claim.neighbors == "replace_special"
-        rows.append((build_row({**m, "special": special}, k), count))
+        rows.append((build_table_row({**m, "special": special}, k), count))
     if len(rows) == 1 == rows[0][1] and rows[0][0].alone:  # one step of a class attains its curve at each epsilon
-        rows = [(Row(rows[0][0].upper, [rows[0][0].upper]), 1)]
+        rows = [(TableRow(rows[0][0].upper, [rows[0][0].upper]), 1)]
 
     def compose_rows(choice: int, turn: Callable[[Pair], Pair]) -> Run:
         lists = [(each.upper if choice < 0 else each.lower[choice % len(each.lower)], count) for each, count in rows]
-        return merge_parts([(turn(pair), times * count) for pairs, count in lists for pair, times in pairs])
+        return merge_pairs_of_run([(turn(pair), times * count) for pairs, count in lists for pair, times in pairs])
 
     found = []
     for order in ("replace",) if k == 2 else ("remove", "add") if "_" in claim.neighbors else (claim.neighbors,):
@@ -2116,7 +2348,7 @@ def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     return found
 
 
-def to_fraction(x: arb) -> Fraction:
+def convert_ball_to_fraction(x: arb) -> Fraction:
     """Returns the value of an exact ball."""
     mantissa, exponent = x.man_exp()
     if abs(int(exponent)) > 2**20:
@@ -2128,7 +2360,7 @@ SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1,
 """Relative distances from a claimed epsilon at which a proof is attempted."""
 
 
-class Finding(NamedTuple):
+class EndVerdict(NamedTuple):
     """The result of proving one end: the number that was proved in its place, or None, and how it was proved.
 
     ``value`` is the bound of delta that was found, which is compared with the claim.
@@ -2141,7 +2373,9 @@ class Finding(NamedTuple):
     """True if the end was proved as stated."""
 
 
-def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18, limit: float = MOST_WORK) -> Finding:
+def verify_certificate_end(
+    claim: Claim, high: bool, nearby: bool, points: int = 2**18, limit: float = MOST_WORK
+) -> EndVerdict:
     """Proves the upper or the lower end. With ``nearby``, tries numbers next to an end that cannot be proved.
 
     No lattice has more than about ``points`` points, and the proof takes at most ``limit`` units of work.
@@ -2149,53 +2383,61 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18, limi
     claimed = claim.upper if high else claim.lower
     trivial = claim.upper is None or (claim.asked == "delta" and claim.upper >= 1) if high else claim.lower == 0
     if trivial:
-        return Finding(claimed, Fraction(0), "nothing is claimed", True)
-    WORK.reset_count(limit)
-    orders = list_orders(claim)
+        return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
+    WORK.reset_proof_work(limit)
+    orders = list_orders_of_claim(claim)
     if claimed is None:  # a lower end: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
-        most = max(to_fraction(find_infinity_of_run(run).lower()) for _, _, lowers in orders for run in lowers)
-        return Finding(None, most, "what is revealed outright", claim.asked == "epsilon" and most > claim.at)
+        most = max(
+            convert_ball_to_fraction(compute_infinity_ball_of_run(run).lower())
+            for _, _, lowers in orders
+            for run in lowers
+        )
+        return EndVerdict(None, most, "what is revealed outright", claim.asked == "epsilon" and most > claim.at)
 
-    def bound_worst_delta(epsilon: Fraction, goal: Fraction, points: int) -> Finding:
+    def bound_delta_of_worst_order(epsilon: Fraction, goal: Fraction, points: int) -> EndVerdict:
         """Returns the largest bound of delta over all orders, where each order has the bound of its best proof.
 
         Stops as soon as the verdict about ``goal`` is settled.
         """
-        best = Finding(Fraction(0), Fraction(0), "")
+        best = EndVerdict(Fraction(0), Fraction(0), "")
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:
                 end: Fraction | None = None
                 with suppress(TooMuchWork):  # what was found before still counts
-                    for low, most, how in bound_delta(run, epsilon, float(goal), high, points):
-                        reached = to_fraction((most if high else low).upper() if high else low.lower())
+                    for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
+                        reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
                         if end is None or (reached < end if high else reached > end):
                             end, text = reached, f"{order}: {how}"
-                        settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
+                        settled = (
+                            convert_ball_to_fraction(low.lower()) > goal
+                            if high
+                            else convert_ball_to_fraction(most.upper()) < goal
+                        )
                         if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
                             break
                 if end is None:
                     end, text = Fraction(int(high)), f"{order}: no method answers"
-                best = max(best, Finding(end, end, text))
+                best = max(best, EndVerdict(end, end, text))
                 if not high and best.value > goal:
                     return best
         return best
 
     if claim.asked == "delta":
         goal = claimed or Fraction(0)
-        found = bound_worst_delta(claim.at, goal, points)
+        found = bound_delta_of_worst_order(claim.at, goal, points)
         return found._replace(proved=(found.value <= goal) if high else (found.value >= goal))
     for slack in SLACKS if nearby else SLACKS[:1]:
         end = claimed * (1 + Fraction(slack if high else -slack))
         if slack == SLACKS[1]:
             WORK.limit = WORK.done + limit / 2
-        found = bound_worst_delta(end, claim.at, min(points, 2**14) if slack else points)
+        found = bound_delta_of_worst_order(end, claim.at, min(points, 2**14) if slack else points)
         if (found.value <= claim.at) if high else (found.value > claim.at):
-            return Finding(end, found.value, found.how, end == claimed)
-    return Finding(None, Fraction(0), found.how)
+            return EndVerdict(end, found.value, found.how, end == claimed)
+    return EndVerdict(None, Fraction(0), found.how)
 
 
-def verify(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
+def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
     With ``nearby``, looks for a number that can be proved next to an end that cannot. No lattice has more than about
@@ -2207,18 +2449,20 @@ def verify(text: str, nearby: bool = True, points: int = 2**18, patient: bool = 
     precision, limit = ctx.prec, math.inf if patient else MOST_WORK
     TABLES.clear()
     try:
-        claim = read(text)
+        claim = read_certificate(text)
         lines = [f"{claim.asked} at {'delta' if claim.asked == 'epsilon' else 'epsilon'} {float(claim.at)!r}, "
                  f"neighbors {claim.neighbors}, of:"]  # fmt: skip
         for m, count in claim.composition:
-            names = ", ".join(f"{name} {_describe_value(value)}" for name, value in m.items() if name != "type")
+            names = ", ".join(
+                f"{name} {_describe_certificate_value(value)}" for name, value in m.items() if name != "type"
+            )
             lines.append(f"  {count} x {m['type']} ({names}). Pair: {PAIRS[m['type']][2]}")
         good = True
         for high, name, stated in ((True, "upper", claim.upper), (False, "lower", claim.lower)):
             try:
-                found = verify_end(claim, high, nearby, points, limit)
+                found = verify_certificate_end(claim, high, nearby, points, limit)
             except TooMuchWork as error:
-                found = Finding(None, Fraction(0), str(error))
+                found = EndVerdict(None, Fraction(0), str(error))
             said = math.inf if stated is None else float(stated)
             proved, how = found.proved, found.how
             if WORK.refused and not proved and how != TOO_MUCH:
@@ -2236,17 +2480,18 @@ def verify(text: str, nearby: bool = True, points: int = 2**18, patient: bool = 
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
-    except (ArithmeticError, RecursionError) as error:  # floats only choose, and may be too small for a choice
+    except (ArithmeticError, ValueError, RecursionError) as error:  # floats only choose, and some choices have no float
         return False, f"not verified: a number is out of reach ({error})"
     finally:
-        WORK.reset_count(math.inf)
+        WORK.reset_proof_work(math.inf)
         TABLES.clear()
         ctx.prec = precision
 
 
-def _describe_value(value: Any) -> str:
+def _describe_certificate_value(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{value['type']}({', '.join(_describe_value(each) for name, each in value.items() if name != 'type')})"
+        entries = (_describe_certificate_value(each) for name, each in value.items() if name != "type")
+        return f"{value['type']}({', '.join(entries)})"
     return repr(float(value)) if isinstance(value, Fraction) else str(value)[:60]
 
 
@@ -2255,7 +2500,7 @@ def check(text: str, *, patient: bool = False) -> bool:
 
     An end whose proof would take too much work is not verified, unless ``patient``.
     """
-    return verify(text, nearby=False, patient=patient)[0]
+    return verify_certificate(text, nearby=False, patient=patient)[0]
 
 
 def explain(text: str, *, patient: bool = False) -> str:
@@ -2263,7 +2508,7 @@ def explain(text: str, *, patient: bool = False) -> str:
 
     An end whose proof would take too much work is not verified, unless ``patient``.
     """
-    return verify(text, patient=patient)[1]
+    return verify_certificate(text, patient=patient)[1]
 
 
 def main() -> int:
@@ -2273,7 +2518,7 @@ def main() -> int:
         print("usage: python verify.py FILE [--patient]", file=sys.stderr)
         return 2
     with open(sys.argv[1], encoding="utf-8") as file:
-        good, words = verify(file.read(MOST_BYTES + 1), patient=patient)
+        good, words = verify_certificate(file.read(MOST_BYTES + 1), patient=patient)
     print(words)
     return 0 if good else 2
 

@@ -72,7 +72,7 @@ OTHERS = {
     "SecureRandom": "()",
     "Statement": "(subject, privacy, delta, charged, neighbors='add_or_remove', released=(), public=<factory>, "
     f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r}, "
-    "settings=<factory>, parameters=None, dataset=None, date=<factory>)",
+    "settings=<factory>, parameters=None, dataset=None, date=<factory>, certified=False)",
 }
 UNCALLED = {
     "Bound",

@@ -14,6 +14,7 @@ from .._core import Budget
 from . import curves
 from .wording import (
     ARITHMETIC,
+    CERTIFIED,
     CHARGE_NOTE,
     FALSE_ACCUSATIONS,
     NOISE,
@@ -152,6 +153,7 @@ def _describe_statement_origin(statement: Statement) -> dict[str, str]:
             "Parameters": statement.parameters,
             "Made": statement.date or None,
             "Library": f"tightdp {statement.version}",
+            "Certificate": CERTIFIED if statement.certified else None,
             "To check": "tightdp verify FILE, where FILE is this page, the statement as JSON, or the model file",
         }
     )

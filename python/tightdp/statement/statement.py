@@ -27,11 +27,13 @@ from .._support.strict_json import (
 from ..accounting.engines.auto import ANSWERED
 from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
+from ..certificates import Certificate
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
 from .recomputation import certify_stated_bound, read_stated_account, verify_stated_bound
 from .wording import (
     ARITHMETIC,
+    CERTIFIED,
     NEVER_COVERED,
     NOISE,
     RELATIONS,
@@ -52,7 +54,7 @@ CHECKED_BY = "tightdp verify FILE"
 """Command that checks a statement."""
 _CLAIMED_VALUES: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
 """Types of the entries that hold the claimed bound, by the entries' names."""
-ENTRIES = ("tightdp_statement", "account", *_CLAIMED_VALUES, *_VALUES, *WORDS)
+ENTRIES = ("tightdp_statement", "account", "certificate", *_CLAIMED_VALUES, *_VALUES, *WORDS)
 """Names of all entries of a statement as JSON."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 """Form of the hash of released parameters."""
@@ -105,6 +107,8 @@ class Statement:
     dataset : the name of the data, if they have one.
     date : the day on which the statement was made, YYYY-MM-DD in UTC.
     version : the version of tightdp that computed the bound, as "1.2.3".
+    certified : whether the statement carries a ``Certificate`` of its bound. ValueError is raised if the certificate
+        would be too long.
 
     >>> import tightdp as dp
     >>> run = dp.Gaussian(5.0) * 1
@@ -134,6 +138,7 @@ class Statement:
     parameters: str | None = None
     dataset: str | None = None
     date: str = field(default_factory=_get_statement_date, compare=False)
+    certified: bool = False
 
     __hash__ = None  # type: ignore[assignment]  # its mappings cannot be hashed
 
@@ -153,6 +158,8 @@ class Statement:
             "settings": _check_statement_texts("settings", self.settings),
         }
         _check_statement_text("version", self.version)
+        if not isinstance(self.certified, bool):
+            raise TypeError(f"certified must be True or False, got {self.certified!r}")
         for name in ("ledger", "parameters", "dataset"):
             if getattr(self, name) is not None:
                 _check_statement_text(name, getattr(self, name))
@@ -180,6 +187,8 @@ class Statement:
             )
         if not set(self.taken) <= set(self.public):
             raise ValueError(f"taken must name what is in public, got {self.taken!r}")
+        if self.certificate is not None:
+            self.certificate.to_json()  # raises ValueError if it is too long
 
     @property
     def guarantee(self) -> str:
@@ -188,6 +197,15 @@ class Statement:
             f"({format_stated_above(self.privacy.upper)}, {format_stated_above(self.delta)})-differentially private, "
             f"{RELATIONS[self.neighbors]}; the bound is certified from {format_stated_below(self.privacy.lower)} to "
             f"{format_stated_above(self.privacy.upper)} ({self.privacy.engine})."
+        )
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate of the bound, which ``tightdp.verify`` can prove; None unless ``certified``."""
+        if not self.certified:
+            return None
+        return Certificate(
+            self.charged, self.neighbors, None, self.delta, float(self.privacy.lower), float(self.privacy.upper)
         )
 
     @property
@@ -242,6 +260,7 @@ class Statement:
         lines.append(
             f"Made {self.date} by tightdp {self.version}." if self.date else f"Made by tightdp {self.version}."
         )
+        lines += [f"Certificate: {CERTIFIED}."] if self.certified else []
         lines.append(f"Check with: {CHECKED_BY}")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(map(make_statement_line, lines))
@@ -279,6 +298,7 @@ class Statement:
             "dataset": self.dataset,
             "date": self.date,
             "version": self.version,
+            "certificate": None if self.certificate is None else json.loads(self.certificate.to_json()),
             "check": CHECKED_BY,
         }
 
@@ -318,7 +338,8 @@ class Statement:
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
         found = verify_stated_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made: Statement = construct_from_json(cls, {**given, "privacy": found, "charged": charged}, "")
+        given |= {"privacy": found, "charged": charged, "certified": plain["certificate"] is not None}
+        made: Statement = construct_from_json(cls, given, "")
         said = copy(made)
         object.__setattr__(said, "privacy", claimed)  # the words state these ends, which may be a millionth off
         words = () if ours else WORDS  # another version may use other words

@@ -17,6 +17,7 @@ _SAID_BY_OTHERS = "is what the other entries say, to the last character"
 COMPARED = {
     "tightdp_statement": "is the format that this version reads",
     "neighbors": "are those of the account",
+    "certificate": "is about the account, delta, neighbors and both ends of epsilon, or is null",
     "taken": "are names in public",
     **dict.fromkeys(WORDS, _SAID_BY_OTHERS),
 }

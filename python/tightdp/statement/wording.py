@@ -31,6 +31,8 @@ NOISE: Mapping[bool, str] = {
     True: "reproducible from a seed, so that whoever knows the seed can subtract it",
 }
 
+CERTIFIED = "in this statement; tightdp.verify proves both ends of the bound by it, without the engines"
+"""Words that say that a statement carries a certificate."""
 MOST_LISTED = 20
 """Largest number of labels or bounds that a statement lists."""
 FALSE_ACCUSATIONS = 1.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import math
 import sys
@@ -49,6 +50,7 @@ from .learned_columns import (
     fit_learned_columns,
     warn_command_of_doubtful_bounds,
 )
+from .verify import MISSING_CHECKER, verify_certificate_text
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
@@ -126,6 +128,11 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
     p.add_argument(
+        "--certify",
+        action="store_true",
+        help="put a certificate of the bound into the statement, which tightdp verify proves (needs python-flint)",
+    )
+    p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
     )
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
@@ -140,6 +147,8 @@ def run_command(arguments: argparse.Namespace) -> int:
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
         files.forbid_output_over_input("--out", out, given)
+    if arguments.certify and importlib.util.find_spec("flint") is None:
+        raise ValueError(f"--certify {MISSING_CHECKER}")
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
     check_output_writable("--out", out)
@@ -197,6 +206,8 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
     statement = _describe_command_columns(values, classes, columns, planned, statement)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
     statement = dataclasses.replace(statement, dataset=dataset)
+    if arguments.certify:
+        statement = _add_proved_certificate(statement)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     _save_command_model(model, place, out)
     if arguments.ledger is not None:
@@ -209,6 +220,25 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     _print_command_result(model.statement, private, arguments.json)
     return 0
+
+
+def _add_proved_certificate(statement: Statement) -> Statement:
+    """Returns the statement with a certificate of its bound.
+
+    If the bound is not proved, or the certificate would be too long, prints a note and returns the statement as it is.
+    """
+    try:
+        certified = dataclasses.replace(statement, certified=True)
+        assert certified.certificate is not None
+        found = verify_certificate_text(certified.certificate.to_json(), patient=False)
+    except ValueError as error:
+        _print_private_note(f"the statement has no certificate: {error}")
+        return statement
+    if found is not None and found[0]:
+        return certified
+    steps = [] if found is None else [line for line in found[1].split("\n") if "not verified" in line]
+    _print_private_note(f"the statement has no certificate, because its bound was not proved: {'; '.join(steps)}")
+    return statement
 
 
 def _save_command_model(model: TableModel, place: Path, out: Path) -> None:

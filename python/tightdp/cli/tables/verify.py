@@ -1,5 +1,5 @@
 """tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account, and
-whether both ends of a certificate can be proved.
+whether both ends of a certificate can be proved, in a file of its own or in a statement.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
 the statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..._core import __version__
 from ..._support.files import read_file_text
-from ..._support.strict_json import MOST_BYTES, read_json_file
+from ..._support.strict_json import MOST_BYTES, parse_json, read_json_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
 from ...ledger import Entry, Ledger
@@ -90,19 +90,42 @@ def _find_command_certificate(file: Path) -> str | None:
 
 
 def _print_command_certificate(file: Path, text: str, as_json: bool, patient: bool) -> int:
-    """Prints the steps of the checker's proof. Returns 0 if both ends of the bound are verified, and otherwise 2."""
-    try:
-        from ... import verify
-    except ImportError:
-        raise ValueError(
-            f"{file}: is a certificate, whose checker needs python-flint: pip install python-flint"
-        ) from None
-    good, words = verify.verify(text, patient=patient)
+    """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
+    found = verify_certificate_text(text, patient)
+    if found is None:
+        raise ValueError(f"{file}: is a certificate, whose checker {MISSING_CHECKER}")
+    good, words = found
     if as_json:
         print(json.dumps({"file": str(file), "verified": good, "steps": words.split("\n")}))
     else:
         print("\n".join(map(make_statement_line, f"{file}: {words}".split("\n"))))
     return 0 if good else 2
+
+
+def verify_certificate_text(text: str, patient: bool) -> tuple[bool, str] | None:
+    """Returns whether both ends of a certificate are proved, and the steps of the proof; None without python-flint."""
+    try:
+        from ... import verify
+    except ImportError:
+        return None
+    return verify.verify_certificate(text, patient=patient)
+
+
+def _record_proof_of_certificate(plain: Any, verdict: StatementVerdict, patient: bool) -> None:
+    """Adds to the verdict on a statement whether its certificate is proved, as it stands in the file.
+
+    ``plain`` is the statement as plain values. Raises ValueError if an end is not proved.
+    """
+    if plain["certificate"] is None:
+        return
+    found = verify_certificate_text(json.dumps(plain["certificate"]), patient)
+    if found is None:
+        verdict.unseen["certificate"] = f"that both ends are proved: the checker {MISSING_CHECKER}"
+    elif found[0]:
+        verdict.recomputed["certificate"] = "both ends were proved by tightdp.verify, without the engines"
+    else:
+        steps = [line for line in found[1].split("\n") if "not verified" in line]
+        raise ValueError(f"certificate: {steps[0]}")
 
 
 def _hash_command_model(model: Path, patient: bool) -> str:
@@ -112,6 +135,8 @@ def _hash_command_model(model: Path, patient: bool) -> str:
     return read_json_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
+MISSING_CHECKER = "needs python-flint: pip install python-flint"
+"""End of a message about a certificate that cannot be checked here."""
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
 """Entries by which the --json output of a command is recognised. Each output has one of these entries beside the
 statement."""
@@ -135,7 +160,9 @@ def _verify_command_values(plain: Any, patient: bool) -> _CheckedFile:
     """Checks a model or a statement that is given as plain values."""
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
-        verdict = build_statement_verdict(model.statement).place_under("statement")
+        verdict = build_statement_verdict(model.statement)
+        _record_proof_of_certificate(plain["statement"], verdict, patient)
+        verdict = verdict.place_under("statement")
         for entry in (each for each in plain if each != "statement"):
             verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
         verdict.record_comparison(
@@ -144,28 +171,34 @@ def _verify_command_values(plain: Any, patient: bool) -> _CheckedFile:
         verdict.record_comparison("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
         return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
-        statement = Statement.from_dict(plain, patient=patient)
-        return statement, build_statement_verdict(statement), ""
+        return *_verify_plain_statement(plain, patient), ""
     if isinstance(plain, dict) and "statement" in plain and RESULTS & plain.keys():
         try:
-            statement = Statement.from_dict(plain["statement"], patient=patient)
+            statement, verdict = _verify_plain_statement(plain["statement"], patient)
         except ValueError as error:
             raise ValueError(f"statement: {error}") from None
-        verdict = build_statement_verdict(statement).place_under("statement")
+        verdict = verdict.place_under("statement")
         verdict.unseen.update({entry: "that this is what was released" for entry in plain if entry != "statement"})
         return statement, verdict, "statement."
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
+def _verify_plain_statement(plain: Any, patient: bool) -> tuple[Statement, StatementVerdict]:
+    """Returns the statement that is given as plain values, and the verdict on it."""
+    statement = Statement.from_dict(plain, patient=patient)
+    verdict = build_statement_verdict(statement)
+    _record_proof_of_certificate(plain, verdict, patient)
+    return statement, verdict
+
+
 def _verify_command_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
     """Checks a page against the statement ``kept`` that it holds."""
     try:
-        statement = Statement.from_json(kept, patient=patient)
+        statement, verdict = _verify_plain_statement(parse_json(kept), patient)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    verdict = build_statement_verdict(statement)
     verdict.record_comparison("page", "is that of the statement, to the last character (line ends aside)")
     return statement, verdict, ""
 
