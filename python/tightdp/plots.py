@@ -111,7 +111,7 @@ def privacy(
     >>> [axes.get_title() for axes in figure.axes]
     ['Privacy profile', 'Trade-off curve']
     """
-    scheme = _DARK if _check_plot_flag("dark", dark) else _LIGHT
+    scheme = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT
     figure = _make_plot_figure()
     left, right = figure.subplots(1, 2)
     runs = _name_plotted_runs(run)
@@ -164,7 +164,7 @@ def profile(
     >>> axes.get_xlabel()
     'epsilon (nats)'
     """
-    scheme, named = _DARK if _check_plot_flag("dark", dark) else _LIGHT, _name_plotted_runs(run)
+    scheme, named = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT, _name_plotted_runs(run)
     _plot_profiles(named, axes, least_delta, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
@@ -187,18 +187,12 @@ def tradeoff(
     >>> axes.get_ylabel()
     'type II error (probability)'
     """
-    scheme = _DARK if _check_plot_flag("dark", dark) else _LIGHT
+    scheme = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT
     _plot_tradeoffs(_name_plotted_runs(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
 _LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 3.6}
 """Settings of a legend. The handles are long, so that they show a whole dash."""
-
-
-def _check_plot_flag(name: str, value: bool) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return value
 
 
 def _make_plot_figure() -> Figure:

@@ -2316,7 +2316,8 @@ def read_certificate(text: str) -> Claim:
     except Unverified:
         raise
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise Unverified(f"it is no certificate: {error}") from None
+        reason = str(error) or "a number, a count or a parameter is not in the range that the format gives"
+        raise Unverified(f"it is no certificate: {reason}") from None
     if (
         (asked == "epsilon" and not 0 <= at < 1)
         or (lower or 0) < 0

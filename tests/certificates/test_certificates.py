@@ -610,3 +610,10 @@ def test_an_end_that_claims_nothing_is_verified_at_the_largest_epsilon(epsilon):
 def test_a_single_output_with_thousands_of_losses_is_verified():
     noise = {"type": "DiscreteGaussian", "sigma": 500.0, "sensitivity": 1}
     assert verify.check(write_delta(noise, 0.0, 1e-3))
+
+
+@pytest.mark.parametrize("count", [-10, 0, 10.0, True])
+def test_a_text_that_is_no_certificate_says_why(count):
+    plain = json.loads((dp.Gaussian(2.0) * 10).certificate(delta=1e-5).to_json())
+    plain["composition"][0][1] = count
+    assert "is not in the range that the format gives" in verify.explain(json.dumps(plain))

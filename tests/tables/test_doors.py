@@ -461,3 +461,11 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     with reserve_output_file("--out", out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}
+
+
+def test_an_option_of_no_values_is_not_printed(tmp_path, capsys):
+    rare = tmp_path / "rare.csv"
+    rare.write_text("age,owner\n0.5,a\n0.1,b\n")
+    assert main(["frequent", str(rare), "--column", "owner", "--epsilon", "1", "--delta", "1e-9"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.endswith("no value was frequent enough\n") and "--categories" not in printed

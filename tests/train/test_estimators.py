@@ -348,3 +348,33 @@ def test_features_of_few_records_are_not_warned_of(names):
     X, y = raw(*names)
     LogisticRegression(epsilon=1.0, delta=1e-5).fit(X, y)
     LogisticRegression(epsilon=1.0, delta=1e-5).fit(10 - 20 * raw("unit")[0], y)
+
+
+class TestArraysWithAMask:
+    """A mask says that cells are missing, and NumPy's functions forget it."""
+
+    X = np.random.default_rng(0).uniform(size=(40, 2))
+    y = X[:, 0] > 0.5
+
+    def fit(self, X, y, **given):
+        model = LogisticRegression(NoisyGD(steps=2), epsilon=1.0, delta=1e-5, classes=[False, True], bounds=(0, 1))
+        return model.fit(X, y, **given)
+
+    @pytest.mark.parametrize("masked", ["X", "y", "sample_weight"])
+    def test_a_mask_is_refused(self, masked):
+        given = {"X": self.X, "y": self.y, "sample_weight": np.ones(40)}
+        given[masked] = np.ma.array(given[masked], mask=given[masked] > 0.5)
+        with pytest.raises(TypeError, match=f"{masked} must be an array without a mask"):
+            self.fit(**given)
+
+
+@pytest.mark.parametrize("given", ["no", None, 5, []])
+def test_fit_intercept_is_true_or_false(given):
+    X = np.zeros((10, 2))
+    for model, y in (
+        (LogisticRegression(bounds=(0, 1), classes=[0, 1], epsilon=1.0, delta=1e-5), np.zeros(10)),
+        (Ridge(bounds=(0, 1), target_bounds=(0, 1), epsilon=1.0, delta=1e-5), np.zeros(10)),
+        (SGDRegressor(bounds=(0, 1), target_bounds=(0, 1), epsilon=1.0, delta=1e-5), np.zeros(10)),
+    ):
+        with pytest.raises(TypeError, match=r"fit_intercept must be True or False"):
+            model.set_params(fit_intercept=given).fit(X, y)

@@ -149,6 +149,19 @@ def check_count_argument(name: str, value: Any, least: int = 1, most: int = MAX_
     return n
 
 
+def check_flag_argument(name: str, value: Any) -> bool:
+    """Returns ``value`` as a bool. Raises TypeError unless ``value`` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {describe_argument(value)}")
+    return bool(value)
+
+
+def refuse_masked_array(name: str, values: Any) -> None:
+    """Raises TypeError for an array with a mask, whose masked cells would count as if they had no mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an array without a mask: fill the masked cells, for example with NaN")
+
+
 def check_choice_argument(name: str, value: Any, accepted: Collection[str]) -> str:
     """Returns ``value``, which must be one of the ``accepted`` strings."""
     if not isinstance(value, str):

@@ -360,7 +360,9 @@ class LinearClassifier(PrivateClassifier):
     """A classifier with linear scores, whose weights are ``coef_`` (classes or 1, features) and ``intercept_``."""
 
     def _build_model(self, features: int, classes: int) -> LinearModel:
-        return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
+        return LinearModel(
+            features, self._loss(classes), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
+        )
 
     @property
     def coef_(self) -> Vector:

@@ -88,9 +88,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks_without_targets(X)
         refuse_weighted_blocks(blocks, "DPPCA")
-        if not isinstance(self.center, bool):
-            raise TypeError(f"center must be True or False, got {self.center!r}")
-        length, constant = _choose_pca_constant(bound) if self.center else (bound, None)
+        center = _check.check_flag_argument("center", self.center)
+        length, constant = _choose_pca_constant(bound) if center else (bound, None)
         rows = _FeaturePreparation(constant)
         records: Records | RecordStream
         if blocks is None:

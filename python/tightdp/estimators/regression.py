@@ -164,7 +164,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         output = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
-        constant = bool(self.fit_intercept)
+        constant = _check.check_flag_argument("fit_intercept", self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
         return _Settings(noise, penalty, bound, _MomentPreparation(inputs, output, constant))

@@ -144,7 +144,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return EstimatorScale.from_bounds("target_bounds", self.target_bounds_, 1)
 
     def _build_model(self, features: int) -> LinearModel:
-        return LinearModel(features, Squared(), intercept=bool(self.fit_intercept))
+        return LinearModel(
+            features, Squared(), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
+        )
 
     def _make_untrained_model(self) -> LinearModel:
         return self._build_model(self.n_features_in_)

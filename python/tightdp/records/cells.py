@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support import _check
 from .text import write_cell_as_text
 
 NESTED = (list, tuple, dict, set, np.ndarray)
@@ -68,6 +69,7 @@ def list_column_types(X: Any) -> list[str]:
 def as_table_of_cells(rows: Any) -> NDArray[Any]:
     """Returns an array as it is, and a list of rows as an array of objects. Raises ValueError if rows
     differ in length."""
+    _check.refuse_masked_array("X", rows)
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support import _check
+
 
 def as_table_of_numbers(X: Any) -> NDArray[Any]:
     """Returns X as float32 if it has that dtype, and as float64 otherwise. Errors do not quote a cell.
 
     If X has no dtype, each cell becomes a float64 by itself, because a type that NumPy chose would depend on all cells.
     """
+    _check.refuse_masked_array("X", X)
     try:
         array = np.asarray(X) if hasattr(X, "dtype") or hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
         if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":

@@ -61,8 +61,7 @@ class Accountant:
 
     def __init__(self, *, neighbors: Neighbors = "add_or_remove", keep: bool = True) -> None:
         _check.check_choice_argument("neighbors", neighbors, NEIGHBORS)
-        if not isinstance(keep, bool):
-            raise TypeError(f"keep must be True or False, got {keep!r}")
+        keep = _check.check_flag_argument("keep", keep)
         self.neighbors: Neighbors = neighbors
         self._growing = GrowingAccount() if keep else None
         self._shared: SharedAccountState[_State] = SharedAccountState((None, Composition(), _WAITING), _ADVICE)

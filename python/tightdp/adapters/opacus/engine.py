@@ -122,6 +122,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
 
         Opacus' batches are kept for a loader with its own generator, and in distributed training.
         """
+        if not len(data_loader.dataset):
+            raise ValueError("data_loader must have a data set with at least one record")
         own = data_loader.generator is not None
         if self.secure_mode and (own or distributed or not poisson_sampling):
             raise ValueError(

@@ -38,7 +38,6 @@ def run_command(arguments: argparse.Namespace) -> int:
         return 0
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(found.values)
-    files.print_command_release(
-        f"{found.statement}\n--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}"
-    )
+    option = f"--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}"
+    files.print_command_release(f"{found.statement}\n{option if found.values else 'no value was frequent enough'}")
     return 0

@@ -26,6 +26,8 @@ def as_blocks(
     ``in_memory`` says that the algorithm needs an array in memory. ``texts`` says that columns may hold text. The
     returned blocks include the weights.
     """
+    for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+        _check.refuse_masked_array(name, values)
     if hasattr(X, "__dask_graph__"):
         X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
     if isinstance(X, Blocks):

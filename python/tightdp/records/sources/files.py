@@ -94,8 +94,7 @@ class FileBlocks(Blocks):
         given_paths = fspath(paths) if one else [fspath(path) for path in paths]  # type: ignore[arg-type,union-attr]
         if not given_paths:
             raise ValueError("paths must be a file, a folder or a list of files, got none")
-        if not isinstance(copy, bool):
-            raise TypeError(f"copy must be True or False, got {copy!r}")
+        copy = _check.check_flag_argument("copy", copy)
         self._others = [label] if weight is None else [label, weight]
         self.weighted = weight is not None
         self._format = _resolve_format_of_files(given_paths, format)
