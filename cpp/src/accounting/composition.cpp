@@ -154,7 +154,7 @@ bool are_gaussians(const std::vector<Part>& parts) {
     return std::ranges::all_of(parts, [](const Part& part) { return part.mechanism.content().noise_multiplier > 0; });
 }
 
-// Returns the sum of mu^2 over Gaussians, with a relative error of at most 4u (contour.md, section 5.3). `sampled`
+// Returns the sum of mu^2 over Gaussians, with a relative error of at most 2^-51 (contour.md, section 5.3). `sampled`
 // tells whether Gaussians on samples are included.
 double mu_squared(const std::vector<Part>& parts, bool sampled) {
     CompensatedSum mu2;

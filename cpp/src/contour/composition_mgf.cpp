@@ -8,10 +8,12 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest number of abscissae. With more abscissae the grid engine is faster.
+// Largest number of abscissae, the points z = c + is of the trapezoid sum. With more abscissae the grid engine is
+// faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// Fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not enough,
-// minorants would not find enough either.
+// The decay is -ln |M(c + is)/M(c)|, for which moved lines and minorants (tail_bound/) give lower bounds. kSomeDecay is
+// the fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not
+// enough, minorants would not find enough either.
 constexpr double kSomeDecay = 0.3;
 // Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;

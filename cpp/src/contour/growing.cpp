@@ -10,8 +10,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Factors on the step of a line and on the number of steps that its nodes must be precise enough for. With these
-// factors the line is still suitable when the run has grown.
+// Factors for a line of integration: on the distance between its abscissae, and on the number of steps of the run for
+// which its nodes must be precise enough. With these factors the line is still suitable when the run has grown.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 // Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
 // a new mechanism at every step.

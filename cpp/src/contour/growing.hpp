@@ -19,7 +19,8 @@ class Growing {
     explicit Growing(Direction direction) : direction_(direction) {}
 
     void add(const Sampled& part);
-    // Adds mu2 = count / sigma^2 of plain Gaussians. The sum must have a relative error of at most 4u (contour.md 5.3).
+    // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum must have a relative error of at
+    // most 2^-51 (contour.md, section 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
     // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call, and changes at most the last

@@ -1,6 +1,6 @@
 // Turns the errors r_k of each record k into integers w_k with |w_k (x) q_k| <= C / grid
 // (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's inputs, C is the
-// clipping norm, and (x) is the outer product.
+// clipping norm, `grid` is the spacing of which gradients are multiples, and (x) is the outer product.
 //
 // The last step of each kernel compares the norm of the integers with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this step alone, whatever rounding errors occur before.

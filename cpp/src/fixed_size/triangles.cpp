@@ -11,6 +11,9 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
+// A menu is a list of kernels, and a kernel is a dominating pair with masses on a lattice of losses
+// (value_iteration.hpp).
+
 // Factor by which lengths are enlarged. The factor covers the rounding errors of the lengths, which are far smaller.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
@@ -23,15 +26,16 @@ constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05
 // this number times |b - a|^2, the line runs through c, because the density at c then matters more than the density at
 // b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
-// A lognormal variable e^{kappa z} is replaced by a discrete one, whose nodes are given by z. For |z| <= kOut, the
-// distance of two nodes in kappa z is at most kBetween. A few nodes lie further out, and the mass beyond kFarthest is
-// negligible.
+// A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values,
+// those at some nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
+// nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
 // is 32 times the distance.
 constexpr std::size_t kSparse = 4;
-// Value of ln f at which hinge() evaluates its bound, where f = (s B + t C) / A. It lies slightly left of the threshold
-// f = 1. This value is larger than rounding errors, and too small to matter.
+// Value of ln f at which hinge() evaluates its bound, where f is the decreasing function that is described there. The
+// bound is best at the output z with f(z) = 1, and is evaluated slightly left of this output. kLeft is larger than
+// rounding errors, and too small to matter.
 constexpr double kLeft = 1e-9;
 // Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
 // compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the

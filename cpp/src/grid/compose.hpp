@@ -1,4 +1,5 @@
-// Composition on a lattice: spectra, powers, and their rounding errors (docs/theory/grid.md, section 5).
+// Composition on a lattice: spectra, powers, and their rounding errors (docs/theory/grid.md, section 5). A spectrum is
+// the discrete Fourier transform of a distribution's weights on a lattice.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +62,8 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
 // not included. Winding adds them to weights inside of the window, and the errors do not cover this.
 Inexact weights_of(const Product& product, std::int64_t first);
 
-// Cuts off both ends of the weights as far as the errors exceed the weights there. Moments of these ends would measure
-// nothing but errors.
+// Cuts off both ends of the weights as far as the errors exceed the weights there. The moments (OnCircle) would
+// otherwise measure nothing but errors.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -29,9 +29,9 @@ int rung_of(double tilt) {
 // Returns the power of two nearest to x.
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
-// Finds the first local minimum of f over the ladder of tilts (on_ladder), starting left of `guess`. There may be other
-// minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the tail is
-// cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. There may be
+// other minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the
+// tail is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;

@@ -10,7 +10,8 @@
 
 namespace tightdp::grid {
 
-// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, and its first two derivatives by the tilt.
+// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number, and its first two derivatives by the
+// tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };

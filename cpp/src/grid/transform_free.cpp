@@ -37,7 +37,7 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
 }
 
 // Returns the sum of w_i e^{-power h i} over up to a thousand points. Terms that underflow have a sum of less than
-// 1e-290. Apart from these terms, the relative error is at most 4096 u.
+// 1e-290. Apart from these terms, the relative error is at most 2^-41.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)

@@ -79,8 +79,9 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). At the fraction m of the
-// cell, measured in e^eps, the bound is the smallest of left m, most and right (1 - m).
+// Bound on how far a privacy profile, as a function of e^eps, lies below its chord over a cell, the line through its
+// values at the cell's ends (grid.md, formula 3). At the fraction m of the cell, measured in e^eps, the bound is the
+// smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };

@@ -11,7 +11,8 @@ namespace tightdp::grid {
 namespace {
 
 // log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both functions have a relative
-// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
+// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. The terms of each sum have one
+// sign.
 constexpr double kLarge = 200;
 double log_mixed_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));

@@ -79,7 +79,7 @@ class Remove final : public Sampled {
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
             out.put(first, {std::exp(x[first]) * q, q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q, scale,
                             std::max(left.p.rel, left.q.rel) + 16 * u, kInfinity});
-            // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u.
+            // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u = 2^-51.
             out.slack = worst(out.slack, 4 * u);
         }
         for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, made.slack[i]);

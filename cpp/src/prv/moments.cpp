@@ -9,8 +9,9 @@
 namespace tightdp::prv {
 namespace {
 
-// Smallest and largest c that is tried. At a smaller c, a moment bound says no more than epsilon >= 0 and the support
-// do. At a larger c, the distribution is so narrow that the support gives a better bound.
+// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound says no more
+// than epsilon >= 0 and the support do. At a larger c, the distribution is so narrow that the support gives a better
+// bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
 // Factor that covers the relative error of each closed form, 64 units of roundoff.

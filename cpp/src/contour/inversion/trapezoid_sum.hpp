@@ -1,5 +1,5 @@
-// The finite trapezoid sum over the abscissae and the bounds on its errors (docs/theory/contour.md, sections 1 to 5
-// and 7).
+// The finite trapezoid sum over the abscissae z = c + i m step, which approximates delta(epsilon), and the bounds on
+// its errors (docs/theory/contour.md, sections 1 to 5 and 7). M is the moment generating function of the privacy loss.
 #pragma once
 
 #include <cstdint>

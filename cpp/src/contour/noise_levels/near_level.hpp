@@ -1,5 +1,6 @@
-// Bounds on M at complex noise multipliers from M at a real one nearby, and bounds on the error of interpolating ln M.
-// interpolation.cpp uses these formulas (docs/theory/contour.md, section 11).
+// Bounds on the moment generating function M at complex noise multipliers sigma from M at a real sigma_0 nearby, and
+// bounds on the error of interpolating ln M. interpolation.cpp uses these formulas (docs/theory/contour.md, section
+// 11).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,7 @@
-// Sums over a ray (docs/theory/rays.md, section 1). A sum over a ray runs over points of the ray. The value at a point
-// needs one sum for each distribution, over the nodes of a path.
+// Sums over a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i ray_angle}
+// for real w, and z = c + zeta is the argument of the moment generating function. A sum over a ray runs over points of
+// the ray. The value at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path
+// (turned_path.hpp).
 #include "rays.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
 // function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The distribution of the privacy loss, tilted to c, has at least the mass of a minorant, which consists of cells with
-// a uniform density. Cells are merged into groups that are short compared with the wavelength 2 pi / s. A group with
-// the mass m, the length l and the variance v reduces |phi(s)| by at least m (1 - sqrt(1 - (4 v / l^2)
-// sin^2(s l / 2))).
+// The distribution of the privacy loss y, tilted to c by the factor e^{cy} / M(c), has at least the mass of a minorant,
+// which consists of cells with a uniform density. Cells are merged into groups that are short compared with the
+// wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
+//     m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
 #pragma once
 
 #include <cmath>
@@ -106,7 +106,8 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
-// Returns an upper bound on the total mass. place() made the relative error of the sum less than 1e-3.
+// Returns an upper bound on the total mass. `sum` is the sum of the weights of the nodes. SampledMgf::place() chose the
+// nodes so that the relative error of this sum is less than 1e-3.
 TIGHTDP_HD inline double most_mass(double sum) noexcept {
     return sum * (1 + 1e-3);
 }

@@ -16,7 +16,7 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
         const Cis turn = cism1(y * inverse);
-        // With theta = y / sigma and arg, the argument of W(u + iy): |W(u + iy)|^2 = W(u)^2 (1 - x), and
+        // Let theta = y / sigma, and let `arg` be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
         // tan(arg / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). The square root is replaced by a larger
         // partial sum of its series, and the arc tangent by a smaller partial sum of its own.
         const Vec x = -2.0 * r * rest * turn.re;
