@@ -1,3 +1,5 @@
+// Clips rows and adds them up on threads. plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
+// integers (clipped_sum.hpp).
 #include "clipped_sum.hpp"
 
 #include <algorithm>

@@ -29,8 +29,8 @@ inline std::span<const Effort> efforts(const Composition& composition) {
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// The MGF of a composition. Plain Gaussians have a closed form. The MGF of a sampled Gaussian is a sum over nodes,
-// which are placed for a given abscissa.
+// The MGF of a composition. Gaussians without sampling ("plain") have a closed form. The MGF of a sampled Gaussian is a
+// sum over nodes, which are placed for a given abscissa, an argument z = c + is of M.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
@@ -57,8 +57,8 @@ class CompositionMgf {
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
 
-    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. The direction must be
-    // "remove" or "add".
+    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines (tail_bound/moved_line.hpp).
+    // The direction must be "remove" or "add".
     double decay_from(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> ratios(const Plan& plan);
@@ -72,7 +72,8 @@ class CompositionMgf {
     double reach(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
     // larger than `reach` if no such s is known. The first function uses moved lines, which are not for "replace". The
-    // second one uses minorants (cells), which are better for many distributions with large noise.
+    // second one uses minorants (tail_bound/minorant.hpp), which consist of cells and are better for many distributions
+    // with large noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;

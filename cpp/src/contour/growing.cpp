@@ -1,3 +1,6 @@
+// Bounds for a run that grows. A line is the set of abscissae z = c + i m step at which M, the moment generating
+// function of the privacy loss, is inverted. A column holds the values of M(z)/M(c) for one step of a mechanism on a
+// line (growing.hpp).
 #include "growing.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Adds clipped gradients to running totals, piece by piece on threads (product_sum.hpp). Weights and inputs are
+// integers that are packed for the instructions in use (product_way.hpp).
 #include "product_sum.hpp"
 
 #include <algorithm>

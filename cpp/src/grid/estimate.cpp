@@ -1,3 +1,4 @@
+// Estimates from sketches, the lists of lumps of mass that stand for distributions (docs/theory/grid.md, section 7).
 #include "estimate.hpp"
 
 #include <algorithm>

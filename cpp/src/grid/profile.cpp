@@ -1,3 +1,5 @@
+// The privacy profile on a lattice, its errors and its inversion (docs/theory/grid.md, sections 5.3 and 5.4). The tilt
+// is that of lattice.hpp, and profile.hpp explains the kernel and the unit of the values.
 #include "profile.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Composes the distributions of a plan on its levels (docs/theory/grid.md, sections 5.1 to 5.3). A product is a product
+// of spectra (compose.hpp).
 #include "run.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). The tilt t multiplies masses at losses y by
+// e^{ty}, and a sketch is a list of lumps of mass that stands for a distribution (pld/law.hpp).
 #include "transform_free.hpp"
 
 #include <algorithm>

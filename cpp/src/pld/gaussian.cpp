@@ -12,16 +12,18 @@
 namespace tightdp::grid {
 namespace {
 
-// Distance from the mean, in standard deviations, at which sketches end. Densities beyond are below e^-745 and
-// underflow.
+// Distance from the mean, in standard deviations, at which sketches end, the lists of edges of Density::sketch().
+// Densities beyond are below e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
-// Largest number of pieces into which one cell is split. This number of pieces takes a few milliseconds.
+// Largest number of pieces into which one cell of losses is split if it is too wide for a quadrature rule. This number
+// of pieces takes a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
-// Units of work for a piece, and for everything else in a cell that is computed in pieces or in a tail.
+// Units of work (runtime/work.hpp) for a piece, and for everything else in a cell that is computed in pieces or in a
+// tail.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 // Length from which an interval's normal mass is computed as a difference of two tails. The smaller tail is then at
 // most 0.62 of the larger one.

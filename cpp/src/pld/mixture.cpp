@@ -1,10 +1,11 @@
 // The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
 // P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where N(a) has the mean a and the standard deviation 1. The
-// numbers a_i and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a negative shift -b_j "behind". The
-// likelihood ratio increases with the output z, so a cell of losses is a cell of outputs. The masses of this cell are
-// sums, with positive factors, of the masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same
-// outputs. P may include components behind, but then only losses >= 0 may be used as edges of cells.
+// numbers a_i and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a
+// negative shift -b_j "behind". The likelihood ratio increases with the output z, so a cell of losses is a cell of
+// outputs. The masses of this cell are sums, with positive factors, of the masses of the Gaussian pairs (N(a_i), N(0))
+// and (N(0), N(-b_j)) at the same outputs. P may include components behind, but then only losses >= 0 may be used as
+// edges of cells.
 //
 // Newton's method finds the output at a given loss. It starts from a table of outputs, called nodes, with their losses
 // and the slopes of the loss there. Some of the table's losses are the sketch, the edges of Density::sketch().

@@ -50,7 +50,7 @@ class Sampled : public Density {
 };
 
 // The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass of a
-// cell stays the same, and t is multiplied by q.
+// cell stays the same, and its mass t (CellBlock) is multiplied by q.
 class Remove final : public Sampled {
   public:
     using Sampled::Sampled;
@@ -112,7 +112,7 @@ class Remove final : public Sampled {
 };
 
 // The pair (P, (1-q) P + q Q) for adding a record. A loss y of (P, Q) becomes x = -log(1 - q + q e^{-y}). The P-mass of
-// a cell stays the same, and t is multiplied by q e^{x - y} = 1 - (1-q) e^x.
+// a cell stays the same, and its mass t (CellBlock) is multiplied by q e^{x - y} = 1 - (1-q) e^x.
 class Add final : public Sampled {
   public:
     using Sampled::Sampled;

@@ -1,3 +1,4 @@
+// Bounds from the moments E[e^{cY}] of privacy losses Y (docs/theory/prv.md, section 3).
 #include "moments.hpp"
 
 #include <algorithm>

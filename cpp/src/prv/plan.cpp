@@ -1,3 +1,5 @@
+// Chooses the grid of one composition (docs/theory/prv.md, section 3, which follows the paper that composition.hpp
+// names). A support is an interval that contains a loss except for a small tail.
 #include "plan.hpp"
 
 #include <algorithm>

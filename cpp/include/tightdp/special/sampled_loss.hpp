@@ -23,8 +23,8 @@ TIGHTDP_HD inline double sampled_loss(double t, double q) noexcept {
     return z > -0.5 ? std::log1p(z) : std::log((1 - q) + q * std::exp(t));
 }
 
-// Returns the inverse, t = ln((e^y - 1 + q)/q), which is -inf for y <= ln(1 - q). The result differs from the inverse at
-// some y' with |y' - y| <= 2^-50 |y| by at most 2^-50 |t|.
+// Returns the inverse, t = ln((e^y - 1 + q)/q), which is -inf for y <= ln(1 - q). The result differs from the inverse
+// at some y' with |y' - y| <= 2^-50 |y| by at most 2^-50 |t|.
 TIGHTDP_HD inline double sampled_loss_inverse(double y, double q) noexcept {
     if (q == 1) return y;
     if (y > 1) return y + std::log1p((q - 1) * std::exp(-y)) - std::log(q);

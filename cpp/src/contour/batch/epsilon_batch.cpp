@@ -1,3 +1,5 @@
+// Computes bounds on epsilon for many settings on threads. A setting is a noise multiplier, a sampling probability, a
+// number of steps and a delta.
 #include "epsilon_batch.hpp"
 
 #include <algorithm>

@@ -51,7 +51,8 @@ struct LogRatio {
 struct Ordinates {
     double *re, *im, *rule, *round;
 
-    // Sets the ordinate m from the logarithm l, to which the plain Gaussians with this mu2 are added.
+    // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is their sum of
+    // count / sigma^2.
     TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);

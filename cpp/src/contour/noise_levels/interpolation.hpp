@@ -1,5 +1,7 @@
-// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. Interpolation
-// replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
+// Interpolation of ln M in sigma, where M is the moment generating function of the privacy loss of a sampled Gaussian
+// with the noise multiplier sigma. The composition has many noise multipliers ("levels") with one sampling probability.
+// Interpolation replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section
+// 11).
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Bounds on ln N(sigma), the logarithm of the normalisation in log_mass.hpp.
 #include "log_mass.hpp"
 
 #include <cmath>

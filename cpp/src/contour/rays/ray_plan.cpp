@@ -1,3 +1,6 @@
+// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B along a path, the expectation D, t
+// and the mean of t are those of turned_path.hpp, and zeta is a point of the ray (ray_plan.hpp). The strip is the range
+// of angles around a path's angle over which the integrals along the path are bounded.
 #include "ray_plan.hpp"
 
 #include <algorithm>
@@ -12,10 +15,10 @@ namespace {
 // Largest angle of a path, and the angle at which its strip ends. The two angles are less than pi/4, from which on
 // Gaussian weights do not decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Number of nats by which turning the paths may increase the bound on the whole product. With about this number, the
-// steps of the sums are longest.
+// Number of nats, units of a natural logarithm, by which turning the paths may increase the bound on the whole product.
+// With about this number, the steps of the sums are longest.
 constexpr double kTurnNats = 45;
-// Units of work for one node of an estimate.
+// Units of work (runtime/work.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
 
 // Estimates of a bound on |D| for |zeta| up to gamma, by a coarse sum over the path.

@@ -31,10 +31,11 @@ constexpr std::size_t kMostParts = 8;
 // useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
-// Units of work for four products, and for the functions of one point.
+// Units of work (runtime/work.hpp) for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger bound, all digits of the sum would be lost.
-// kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
+// Largest logarithm of the bound on the product of (1 + D_j)^count over the distributions j. With a larger bound, all
+// digits of the sum would be lost. kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of
+// the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
 // Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;

@@ -1,3 +1,5 @@
+// The nodes of a path, and bounds on what they leave out (docs/theory/rays.md, sections 3 and 4). turned_path.hpp
+// explains a path, its points h and the integrand B, whose modulus is called the weight here.
 #include "turned_path.hpp"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for one node of a path.
+// Units of work (runtime/work.hpp) for one node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
 // Largest |h| at which a path may begin, and smallest Re h at which it may end (rays.md, section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;

@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for one cell, and for four cells at one abscissa.
+// Units of work (runtime/work.hpp) for one cell, and for four cells at one abscissa.
 constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,

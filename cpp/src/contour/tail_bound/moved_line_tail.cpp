@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for the loss, the weight and the move of one node.
+// Units of work (runtime/work.hpp) for the loss, the weight and the move of one node.
 constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace
