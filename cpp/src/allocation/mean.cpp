@@ -246,7 +246,7 @@ class Builder {
         return centred(std::move(x));
     }
 
-    // Splits the mass of each cell between its two ends, so that mass and moment stay the same.
+    // Splits the mass of each cell between its two ends, so that its mass and its first moment stay the same.
     void split(Sum& x) const {
         const double width = std::expm1(h_);
         x.q.push_back(0);

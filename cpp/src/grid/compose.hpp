@@ -34,7 +34,8 @@ struct OnCircle {
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
     double last = 0, reach = 0;              // largest index of the true weights, and the sum of |last| over factors
     // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
-    // is included. `right` has a sum for each of the TailExponents on the right, and `left` for each on the left.
+    // is included. `right` has a sum for each of the TailExponents (estimate.hpp) on the right, and `left` for each on
+    // the left.
     TailExponents::Each right{}, left{};
     double moments_size = 0;                 // bound on the sum of magnitudes of the terms of any entry of these arrays
 };

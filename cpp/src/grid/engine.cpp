@@ -307,7 +307,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // The formula for the width that a cell adds holds for small changes of ln delta only.
+        // The formula by which make_plan() computes the width that a cell adds holds for small changes of ln delta
+        // only.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -328,11 +329,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. The
-// bound on delta is smaller if more is cut off, and for a smaller delta less may be cut off. But one moment bounds a
-// heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is
-// then smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut
-// leaves a bound of at least this delta.
+// Estimates ln delta(epsilon) by a bound from one moment E[e^{tY}] of the loss Y (Saddle), after right tails of mass
+// e^{cut} delta were cut off. The bound on delta is smaller if more is cut off, and for a smaller delta less may be cut
+// off. But one moment bounds a heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond
+// epsilon. The bound on the rest is then smaller than the mass that was cut off. In this case the function searches for
+// the largest delta whose own cut leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);

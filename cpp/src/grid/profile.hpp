@@ -9,8 +9,9 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window. Each moment is the logarithm of E[e^{(tilt + exponent) x}]
-// over the finite losses x, which are counted from the anchor.
+// Moments that bound the mass beyond one end of the window, the range of lattice points that are stored. Each moment is
+// the logarithm of E[e^{(tilt + exponent) x}] over the finite losses x, which are counted from the anchor. Anchor and
+// tilt are those of the lattice (lattice.hpp), and the exponents are TailExponents (estimate.hpp).
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end

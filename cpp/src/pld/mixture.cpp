@@ -162,7 +162,7 @@ class Mixture final : public Density {
         double loss, slope, error;
     };
     // The logarithm of the ratio of the density of P or of Q to the density of N(0), and a bound on the error of this
-    // logarithm. `mean` is the mean shift under the posterior weights.
+    // logarithm. `mean` is the mean shift of the components, given the output.
     struct Side {
         double log, mean, error;
     };
@@ -514,8 +514,8 @@ class Mixture final : public Density {
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
-    double bottom_ = -kInfinity, top_ = kInfinity;
-    bool shared_ = false;
+    double bottom_ = -kInfinity, top_ = kInfinity;  // the limits of the losses
+    bool shared_ = false;  // whether P includes components behind
     std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
     std::vector<double> sketch_;
 };

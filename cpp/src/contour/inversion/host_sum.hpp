@@ -1,4 +1,4 @@
-// The trapezoid sum over the abscissae, in the memory of the host.
+// The trapezoid sum over the abscissae z = c + i m step (trapezoid_sum.hpp), in the memory of the host.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct Plan {
     // Whether c belongs to a saddle point. If c does not, it is chosen from a first solution.
     bool consistent = false;
     double step = 0;
-    std::int64_t count = 0;  // the sum runs over the abscissae c + i m step, m = 0..count
+    std::int64_t count = 0;  // the sum runs over the points c + i m step, m = 0..count
     double log_decay = 0;    // |M(c + is)/M(c)| <= e^log_decay is proved for s >= count * step
     AliasSide left, right;
     CertifiedLogMgf k{};

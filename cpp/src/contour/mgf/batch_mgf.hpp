@@ -13,7 +13,7 @@
 
 namespace tightdp::contour {
 
-// Number of abscissae whose sums a lane computes at the same time, in registers.
+// Number of abscissae c + is, arguments of the MGF, whose sums a lane computes at the same time, in registers.
 inline constexpr int kBatchRow = 8;
 
 // Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, where u = 2^-53,

@@ -19,9 +19,9 @@ namespace tightdp::contour {
 // values of sigma in an interval. The error is bounded by the values of f on an ellipse around this interval.
 class Interpolation {
   public:
-    // Makes an interpolation at the abscissae c + is, for "remove" or "add". The levels are sorted by sigma. The error
-    // of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the interpolation
-    // would not have fewer nodes than there are levels.
+    // Makes an interpolation at the abscissae c + is, arguments of M, for "remove" or "add". The levels are sorted by
+    // sigma. The error of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the
+    // interpolation would not have fewer nodes than there are levels.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
@@ -30,8 +30,8 @@ class Interpolation {
 
     // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
     CertifiedLogMgf log_mgf();
-    // Returns an upper bound on the sum of count * ln M over all levels at another abscissa. The nodes must be placed
-    // for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
+    // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
+    // placed for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...

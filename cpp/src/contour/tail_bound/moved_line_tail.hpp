@@ -10,7 +10,7 @@ namespace tightdp::contour {
 
 class MovedLineTail {
   public:
-    // Chooses the nodes for abscissae from first_s on, so that the error of 1 - B is about e^{-log_inverse}. The
+    // Chooses the nodes for imaginary parts s >= first_s, so that the error of 1 - B is about e^{-log_inverse}. The
     // direction must be "remove" or "add".
     MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse);
 
