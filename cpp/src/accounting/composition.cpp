@@ -40,8 +40,9 @@ namespace {
 using Content = Mechanism::Content;
 using Part = Composition::Part;
 
-// Intended relative errors of the contour engine and of the grid engine, and the number of points of the largest grid.
-// Python uses the same numbers (engines/contour.py, grid.py).
+// Intended relative errors of the contour engine, which composes Gaussians (contour/engine.hpp), and of the grid
+// engine, which composes all mechanisms (grid/engine.hpp), and the number of points of the largest grid. Python uses
+// the same numbers (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 

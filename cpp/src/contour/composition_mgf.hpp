@@ -14,9 +14,9 @@
 
 namespace tightdp::contour {
 
-// A limit on the cost of a line of integration, and its precision. The line is long for a few steps with a small q.
-// Such a line is made less precise before it may cost more, because a tenfold tolerance needs only a third to a half of
-// the abscissae. With even more products, the grid engine is faster.
+// A limit on the cost of a line of integration c + is, along which M is inverted, and its precision. The line is long
+// for a few steps with a small q. Such a line is made less precise before it may cost more, because a tenfold tolerance
+// needs only a third to a half of the abscissae. With even more products, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products of nodes and abscissae

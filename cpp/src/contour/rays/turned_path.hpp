@@ -26,7 +26,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, the integrand at this point is
+// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, where z = c is the start of the ray of z
+// (ray_plan.hpp), the integrand at this point is
 //     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
