@@ -16,7 +16,8 @@ namespace tightdp::contour {
 
 // A limit on the cost of a line of integration c + is, along which M is inverted, and its precision. The line is long
 // for a few steps with a small q. Such a line is made less precise before it may cost more, because a tenfold tolerance
-// needs only a third to a half of the abscissae. With even more products, the grid engine is faster.
+// needs only a third to a half of the abscissae. With more products of nodes and abscissae than kWhole allows, the grid
+// engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products of nodes and abscissae
@@ -79,9 +80,9 @@ class CompositionMgf {
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins, and the guides of the bins
-    // stand for the levels in estimates. The transform interpolates levels, and parts_ holds the levels that are not
-    // interpolated.
+    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins. In estimates, the levels of a
+    // bin are replaced by the bin's guide, its level with the smallest noise. The sum interpolates between levels, and
+    // parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

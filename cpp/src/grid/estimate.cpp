@@ -159,7 +159,8 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero.
+    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero,
+    // which is therefore computed from the sum of mass (e^{tilt loss} - 1).
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
