@@ -61,7 +61,7 @@ PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sin
 
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range) {
     const double s2 = law.sigma * law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-    // |B h| at the distance d left of the mean is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
+    // If ln |h| lies at the distance d left of the mean of t, |B h| is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
     const double left = std::max(need + law.mean + std::log(gamma + 10) + 0.5 * s2 * angle * angle, 1.0);
     const double d = (std::sqrt(1 + 2 * s2 * left) - 1) / s2;
     range.left = std::min(law.mean - kSmallLoss - d, std::log(kSmallLoss));
