@@ -1,6 +1,6 @@
-// Chooses the length of the line c + is on which M is inverted, and the nodes of all sampled Gaussians
-// (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a bin holds neighbouring levels
-// (noise_levels/bins.hpp).
+// Chooses the length of the line c + is on which M, the moment generating function of the privacy loss, is inverted,
+// and the nodes of all sampled Gaussians (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a
+// bin holds neighbouring levels (noise_levels/bins.hpp).
 #include "composition_mgf.hpp"
 
 #include <algorithm>

@@ -41,7 +41,7 @@ constexpr double kLeft = 1e-9;
 // compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the
 // menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
-constexpr std::int64_t kUnits = 150;  // units of work of one call of hinge()
+constexpr std::int64_t kUnits = 150;  // units of work (runtime/work.hpp) of hinge()
 
 double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));

@@ -1,4 +1,5 @@
-// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4).
+// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4). pld/law.hpp explains
+// P-mass and Q-mass, and lattice.hpp the tilt.
 #include <algorithm>
 #include <cmath>
 

@@ -20,7 +20,7 @@ struct StepSums {
     // count as if they had been computed now.
     double work = 0;
 
-    // Returns the P-mass at infinity, rounded up or down.
+    // Returns the P-mass (pld/law.hpp) at infinity, rounded up or down.
     double infinity(bool high) const;
 };
 

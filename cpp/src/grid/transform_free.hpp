@@ -16,7 +16,7 @@ inline constexpr double kLeast = 1e-307;
 // Returns a number that no finite sum of losses exceeds.
 double top_of(const std::vector<Part>& parts);
 
-// Bounds on the P-mass of the composition at infinity.
+// Bounds on the P-mass (pld/law.hpp) of the composition at infinity.
 struct Infinity {
     double lower, upper;
 };

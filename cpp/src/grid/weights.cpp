@@ -1,5 +1,6 @@
 // Turns the masses of cells into weights of points (docs/theory/grid.md, sections 2 and 3). The upper side has
-// pessimistic weights, and the lower side optimistic ones (lattice.hpp).
+// pessimistic weights, and the lower side optimistic ones (lattice.hpp). P-mass and Q-mass are explained in
+// pld/law.hpp.
 #include <algorithm>
 #include <cmath>
 

@@ -48,9 +48,9 @@ class Exponential final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges;
-        // Sketches are estimates, so any numbers of edges are allowed. Large tilts give weight to losses near the right
-        // end only. Near that end, each second edge halves the distance to the end, until doubles no longer tell edges
-        // apart.
+        // Sketches are estimates, so any numbers of edges are allowed. Large tilts, which multiply the mass at a loss y
+        // by e^{ty}, give weight to losses near the right end only. Near that end, each second edge halves the distance
+        // to the end, until doubles no longer tell edges apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));

@@ -62,7 +62,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
 }  // namespace
 
 Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
-    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work for a transform
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work (runtime/work.hpp)
     work::spend(units);
     const auto fft = RealFft::plan(circle.n);
     Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};

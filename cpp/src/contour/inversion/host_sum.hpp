@@ -1,4 +1,5 @@
-// The trapezoid sum over the abscissae z = c + i m step (trapezoid_sum.hpp), in the memory of the host.
+// The trapezoid sum over the abscissae z = c + i m step, in the memory of the host. trapezoid_sum.hpp explains the sum,
+// its ordinates and M.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
     return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
-// Estimates ln delta(epsilon) as if the distribution that is tilted to c were normal. The estimate is good near the
-// saddle point and usable elsewhere.
+// Estimates ln delta(epsilon) as if the privacy loss y were normal once its distribution is tilted to c, by the factor
+// e^{cy} / M(c). The estimate is good near the saddle point and usable elsewhere.
 TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;

@@ -1,5 +1,6 @@
 // Bounds on the decay of |M(c + is) / M(c)| for one Gaussian mechanism on a Poisson sample, by moving the line of
-// integration (docs/theory/contour.md, section 3.6). This class holds the nodes and weights for moved_line.hpp.
+// integration (docs/theory/contour.md, section 3.6). M is the moment generating function of the privacy loss. This
+// class holds the nodes and weights for moved_line.hpp.
 #pragma once
 
 #include <vector>
