@@ -128,7 +128,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // If this condition failed, the second-order terms might exceed the factors 1.1.
+    // If this condition failed, the factors 1.1 might not cover the terms of second order in the errors.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

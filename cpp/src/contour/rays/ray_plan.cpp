@@ -28,8 +28,8 @@ struct GuideLaw {
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // The lobe of B (turned_path.hpp) matters from about |h| = -mean on. The distance of the nodes is a fraction of
-        // the lobe's standard deviation.
+        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The lobe matters if it
+        // lies beyond about |h| = -mean. The distance of the nodes is a fraction of the lobe's standard deviation.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {
@@ -93,7 +93,7 @@ RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double eps
     plan.ray_angle = 0.5 * kPi - 0.5 * plan.path_angle;
     plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // smaller, because ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
-    // The lobe is largest at the outer edge of the strip, and its size there determines the steps of both sums.
+    // The lobe of |B| is largest at the outer edge of the strip, and its size there determines the steps of both sums.
     plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
     return plan;
 }

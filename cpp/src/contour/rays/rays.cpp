@@ -125,7 +125,7 @@ class RaySum {
     double log_product_bound() const;
 
     RayPlan plan_;
-    double shift_;  // lambda
+    double shift_;  // lambda of rays.md, section 1
     double gamma_;
     const std::vector<LogRatioLaw>& laws_;
     std::vector<Part> parts_;
@@ -363,8 +363,8 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Number of rounds of planning. The first plan is based on the first order of delta, and each later plan on the result
-// of the round before.
+// Number of rounds of planning. The first plan is based on the part of delta that comes from single steps
+// (single_steps.hpp), and each later plan on the result of the round before.
 constexpr int kRounds = 3;
 // Error of a plan in ln delta up to which no further plan is made.
 constexpr double kNearPlan = 2;
