@@ -1,3 +1,4 @@
+// Chooses the tilt, the spacings and the windows of a plan. plan.hpp explains these words and the levels of a plan.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -7,8 +8,6 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// plan.hpp explains levels and windows. The tilt is the number t by which masses at losses y are multiplied as e^{ty}.
-
 // Largest cost of a plan, which is the number of points of all levels with small factors (Shape::cost), divided by the
 // number of points that the largest level may have.
 constexpr double kMostCost = 3;

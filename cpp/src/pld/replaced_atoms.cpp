@@ -37,7 +37,8 @@ constexpr double kLeastLog = -1020;
 // Number of cells of the noise between an output and the output that is moved by the sensitivity.
 constexpr double kCells = 512;
 
-// Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses.
+// Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses. N(a) is the
+// distribution of the noise plus a times the sensitivity.
 class MixedAtoms {
   public:
     explicit MixedAtoms(double q) : q_(q) {}
@@ -102,7 +103,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // P is E times as likely as R in this layer of replace.md, and Q is impossible.
+        // In the layer [0, d) of replace.md, section 1, P is E times as likely as R, the distribution without the
+        // record, and Q is impossible.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});

@@ -24,9 +24,9 @@ void pause() noexcept {
 #endif
 }
 
-// Number of pauses after which a helper that waits for a job goes to sleep. These pauses take a few hundred
-// microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of training on small
-// batches, and a fiftieth of the time for which OpenMP spins.
+// Number of pauses after which a helper, a thread of the pool, goes to sleep while it waits for a job. These pauses
+// take a few hundred microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of
+// training on small batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
 // Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. After

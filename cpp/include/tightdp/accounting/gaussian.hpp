@@ -115,7 +115,7 @@ inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     };
     if (at_most(0)) return {0, 0};
     const double target = std::log(delta);
-    // With the privacy loss Y, delta(eps) <= P[Y > eps] <= e^{-t^2/2} for t = eps/mu - mu/2 >= 0.
+    // delta(eps) <= P[Y > eps] <= e^{-t^2/2} for the privacy loss Y, if t = eps/mu - mu/2 >= 0.
     double low = 0, high = mu * (0.5 * mu + std::sqrt(-2 * target)) * (1 + 1e-12);
     double eps = high, slope = 1;
     for (int i = 0; i < 200; ++i) {
