@@ -1,6 +1,6 @@
-// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration, the
-// points z = c + i m step at which M, the moment generating function of the privacy loss, is inverted. c is the line's
-// abscissa (docs/theory/contour.md, section 9).
+// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration, which
+// consists of points z = c + i m step. There M, the moment generating function of the privacy loss, is inverted. c is
+// the line's abscissa (docs/theory/contour.md, section 9).
 #pragma once
 
 #include <cstdint>

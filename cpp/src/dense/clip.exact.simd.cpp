@@ -22,8 +22,8 @@ constexpr double kSlack = 0x1p-36;
 constexpr double kFinite = 0x1p1022;
 
 // Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. The numbers v
-// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. It exceeds kFinite if an entry
-// is not finite or if the record does not contribute.
+// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. top[k] exceeds kFinite if an
+// entry is not finite or if the record does not contribute.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)

@@ -229,8 +229,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const double left = from > 0 ? s.loss[from - 1] : cut.left;
     // Each lump of a density stands for mass in an interval around it.
     if (cut.smooth || cut.size < 2) return {left, cut.right};
-    // No mass lies between atoms. Mass left of the range moves up to where the range begins. That is the next atom, or
-    // the point right of which the moved mass would no longer be negligible.
+    // No mass lies between atoms. Mass left of the range moves up to where the range begins. The range begins at the
+    // next atom, or at the point right of which the moved mass would no longer be negligible.
     const std::size_t last = std::min(from, cut.size - 2);
     const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
     return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};

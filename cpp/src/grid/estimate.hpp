@@ -85,9 +85,9 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
-// for the mass on the right are positive, and exponents for the mass on the left are negative. They are multiples by
-// powers of two of the exponents that suit the tails of a normal distribution, so that they suit lighter and heavier
-// tails too.
+// for the mass on the right are positive, and exponents for the mass on the left are negative. The exponents are
+// multiples, by powers of two, of those that suit the tails of a normal distribution, so that they suit lighter and
+// heavier tails too.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;

@@ -11,10 +11,10 @@ constexpr double kLeastPoints = 64;
 // Largest cost of a plan, which is the number of points of all levels with small factors (Shape::cost), divided by the
 // number of points that the largest level may have.
 constexpr double kMostCost = 3;
-// Largest value of tilt * spacing - ln(count), if a single distribution has all its atoms on the points of one lattice,
-// which is used then, and `count` is its number of steps. With this value, the event that all steps have their largest
-// loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A larger value would only
-// magnify rounding errors further left.
+// A single distribution of `count` steps may have all its atoms on the points of one lattice. This lattice is used
+// then, and kMostLean is the largest value of tilt * spacing - ln(count). With this value, the event that all steps
+// have their largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A
+// larger value would only magnify rounding errors further left.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;

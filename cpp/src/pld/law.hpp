@@ -1,9 +1,9 @@
 // Privacy loss distributions as the grid engine represents them: a density that is known by the exact masses of cells,
 // atoms, and a mass at infinity.
 //
-// A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P, where P and Q are the
-// distributions of a mechanism's output with and without a change of one record. The mass of a set of outputs under P
-// is its P-mass, and the mass under Q its Q-mass. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
+// A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
+// distributions of a mechanism's output on two data sets that differ by one record. The mass of a set of outputs under
+// P is its P-mass, and the mass under Q its Q-mass. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
 // `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
 

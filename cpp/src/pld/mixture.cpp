@@ -7,8 +7,8 @@
 // and (N(0), N(-b_j)) at the same outputs. P may include components behind, but then only losses >= 0 may be used as
 // edges of cells.
 //
-// Newton's method finds the output at a given loss. It starts from a table of outputs, called nodes, with their losses
-// and the slopes of the loss there. Some of the table's losses are the sketch, the edges of Density::sketch().
+// Newton's method finds the output at a given loss. The method starts from a table of outputs, called nodes, with their
+// losses and the slopes of the loss there. Some of the table's losses are the sketch, the edges of Density::sketch().
 #include <algorithm>
 #include <cmath>
 #include <iterator>

@@ -103,8 +103,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // In the layer [0, d) of replace.md, section 1, P is E times as likely as R, the distribution without the
-        // record, and Q is impossible.
+        // P is E times as likely as R, the distribution without the record, and Q is impossible. This layer of
+        // replace.md, section 1, begins at 0 and ends at delta.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});

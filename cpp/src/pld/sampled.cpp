@@ -17,10 +17,10 @@ double rounding(double log) {
     return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0;
 }
 
-// The losses y of the base distribution, which belongs to the mechanism without sampling, that become the edges x of
-// cells after sampling, the ratio e^{sign y}, and a bound on the error of y in units of x. sign is 1 for removing a
-// record and -1 for adding one. An edge has the same y, to the last bit, by itself and in a block: mass between two
-// different versions of an edge would be lost.
+// The edges x of cells after sampling, and for each edge the loss y of the base distribution that becomes x. The base
+// distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, and `slack` bounds the error of y in
+// units of x. sign is 1 for removing a record and -1 for adding one. An edge has the same y, to the last bit, by itself
+// and in a block: mass between two different versions of an edge would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];

@@ -16,7 +16,7 @@ inline constexpr std::size_t kChunkDraws = 256;
 // still fit in 64 bits.
 inline constexpr int kTilesPerChunkLog2 = 24;
 
-// The random words of one chunk. They are computed a few tiles at a time.
+// The random words of one chunk. The words are computed a few tiles at a time.
 class ChunkWords {
   public:
     ChunkWords(const random::RandomStream& stream, std::uint64_t chunk) noexcept

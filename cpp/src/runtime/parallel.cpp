@@ -98,8 +98,8 @@ class Pool {
         system::keep_off(here, helpers_);
     }
 
-    // The loop of a helper. It takes the next place in the team, waits until the team is closed, and works. A helper
-    // that is too late, or finds all places taken, waits for the next job.
+    // The loop of a helper. A helper takes the next place in the team, waits until the team is closed, and works. A
+    // helper that is too late, or finds all places taken, waits for the next job.
     void serve() {
         std::fesetenv(FE_DFL_ENV);  // the thread that started this one may round in another mode
         for (unsigned seen = 0;;) {

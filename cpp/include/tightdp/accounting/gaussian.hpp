@@ -53,8 +53,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
-// mean of the privacy loss, in standard deviations. It is stored as the sum of two doubles, t and `rest`. An error of t
-// causes a relative error of delta that is t times as large. If eps/mu > 1e140, delta is 0.
+// mean of the privacy loss, in standard deviations. This number is stored as the sum of two doubles, t and `rest`. An
+// error of t causes a relative error of delta that is t times as large. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};

@@ -1,6 +1,6 @@
 // The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
-// section 5.2. The m-th abscissa is c + i m step, an argument of the moment generating function. In that section f_m =
-// e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times the loss.
+// section 5.2. The m-th abscissa is c + i m step, an argument of the moment generating function. In that section
+// f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times the loss.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 
