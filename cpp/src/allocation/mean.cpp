@@ -4,7 +4,7 @@
 // Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp).
 // A value is "spread" if its mass moves to a smaller and a larger value so that mass and mean stay the same. The upper
 // distribution spreads values, and the lower distribution merges or drops them. P and Q are the distributions of one
-// step's output with and without the record.
+// step's output with and without the record, and `floor` is the probability that may be lost at either end.
 #include "mean.hpp"
 
 #include <algorithm>
@@ -227,9 +227,9 @@ class Builder {
         }
     }
 
-    // Finishes a distribution after the base or a sum was computed. If it is a sum, its terms are a and b. The upper
-    // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their
-    // tails as `floor` allows, and the offset moves up to the bulk of the mass.
+    // Finishes a distribution, that of one step or a sum. If it is a sum, its terms are a and b. The upper distribution
+    // moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their tails as
+    // `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
