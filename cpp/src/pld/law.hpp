@@ -3,7 +3,8 @@
 //
 // A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
 // distributions of a mechanism's output on two data sets that differ by one record. The mass of a set of outputs under
-// P is its P-mass, and the mass under Q its Q-mass. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
+// P is its P-mass, and the mass under Q its Q-mass. One pair (P, Q) dominates another pair if its privacy profile,
+// delta as a function of epsilon, is nowhere smaller. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
 // `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
 
@@ -99,7 +100,7 @@ struct Atom {
     double rel;       // relative error of the mass
 };
 
-// Lumps of mass at ascending losses, from which cumulants are estimated. Massless lumps fill the arrays up to a
+// Lumps of mass at ascending losses, from which cumulants are estimated. Lumps without mass fill the arrays up to a
 // multiple of 8.
 struct Sketch {
     std::vector<double> loss, mass, log_mass;
@@ -127,8 +128,8 @@ struct Law {
     double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
     // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
-    // and all use the one that was stored first. No thread waits for another. A forked child has a copy of the
-    // distribution but not the other thread, so it would wait for ever.
+    // and all use the one that was stored first. No thread waits for another. Otherwise a forked child might wait for
+    // ever for a thread that only its parent has.
     const Sketch& sketch() const;
 
     // Returns an upper bound on the finite losses, except for those that were left out (`cut`).
