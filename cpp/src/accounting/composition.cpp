@@ -359,9 +359,8 @@ Mechanism Mechanism::bounded_range(double eta) {
     expect(between(eta, 0, 1e6), "eta: expected a number in [0, 1e6]");
     Content made;
     made.reveals_nothing = eta == 0;
-    // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower distribution
-    // belongs to a member of the class: randomised response with the losses eta / 2 and -eta / 2. Replacing a record
-    // doubles the range.
+    // The upper distribution dominates every mechanism of bounded range eta. The lower distribution belongs to one of
+    // these mechanisms: randomised response with the losses eta / 2 and -eta / 2. Replacing a record doubles the range.
     const auto pair = [](double range) {
         return grid::LawPair{grid::bounded_range(range), grid::approximate_dp(range / 2, 0)};
     };

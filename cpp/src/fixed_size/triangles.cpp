@@ -171,7 +171,7 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
 }
 
 // Returns the indices of the losses at which profiles are evaluated. Between these losses, chords lie above the
-// profiles.
+// profiles. A chord is linear in e^eps between two points of a profile.
 std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     std::vector<std::size_t> nodes;
     for (std::size_t i = 0, step = 1; i < n; i += step) {

@@ -57,7 +57,7 @@ struct Profile {
     double bound(std::size_t j, bool upper) const;
 
     // Returns an upper or a lower bound on delta(epsilon) without the mass at infinity, for any epsilon within the
-    // lattice. The bound lies on the chord in e^epsilon between two points.
+    // lattice. The bound lies on the chord between two points, which is linear in e^epsilon.
     double bound_at(double epsilon, bool upper) const;
 
     // Returns a bound on the epsilon at which delta, without the mass at infinity, falls to `target`. Where the lattice

@@ -84,9 +84,9 @@ struct CurveValue {
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
-// Computes the sum at epsilon by the lanes of a team. `trigonometry` is the error of a sine, a cosine, their products
-// and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff. `trigonometry` is 2 on
-// the host (contour.md, section 5.3) and 6 on a device (section 7).
+// Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). `trigonometry` is the error of a sine, a
+// cosine, their products and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff.
+// `trigonometry` is 2 on the host (contour.md, section 5.3) and 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {

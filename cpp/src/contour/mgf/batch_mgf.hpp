@@ -1,6 +1,7 @@
 // The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
-// of a team compute its nodes, cumulants and products together. The loops are the same as in sampled_mgf.cpp, but with
-// fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// of a team (runtime/team.hpp) compute its nodes, cumulants and products together. The loops are the same as in
+// sampled_mgf.cpp, but with fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md,
+// sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>

@@ -72,13 +72,13 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
 }
 
 // The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
-// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, r is the
-// posterior weight, and quadrature.hpp defines W and beta. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
-// r / sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions
-// has changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f
-// exceeds its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln
-// f, and h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior
-// weight at a node, and `sum` is the sum of the weights.
+// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, and
+// quadrature.hpp defines W, beta and the posterior weight r. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
+// r/sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions has
+// changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f exceeds
+// its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln f, and
+// h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior weight
+// at a node, and `sum` is the sum of the weights.
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }

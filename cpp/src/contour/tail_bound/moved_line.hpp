@@ -1,5 +1,5 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
-// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W and beta.
+// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W, beta and the posterior weight.
 //
 // Let y(u) = height * p(u) be the distance by which the line is moved at u. Here p = kappa r / (1 - r + kappa r) is a
 // logistic function of u, and r is the posterior weight. With F the integrand of M at c + iS,
