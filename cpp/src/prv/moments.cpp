@@ -18,6 +18,7 @@ constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 // Factor that covers the relative error of each closed form, 64 units of roundoff.
 constexpr double kSlack = 1 + 64 * kUnitRoundoff;
 
+// Each cgf_of() returns ln E[e^{cY}], the cumulant generating function of one loss Y at c.
 double cgf_of(const GaussianLaw& law, double c) {
     const double mu = law.mu * (1 + law.spread);
     return 0.5 * mu * mu * c * (c + 1);
