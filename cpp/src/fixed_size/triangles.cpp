@@ -1,3 +1,5 @@
+// Bounds on the privacy profiles of all triangles of a cell (triangles.hpp). A menu is a list of kernels, and a kernel
+// is a dominating pair with masses on a lattice of losses (value_iteration.hpp).
 #include "triangles.hpp"
 
 #include <algorithm>
@@ -11,9 +13,6 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// A menu is a list of kernels, and a kernel is a dominating pair with masses on a lattice of losses
-// (value_iteration.hpp).
-
 // Factor by which lengths are enlarged. The factor covers the rounding errors of the lengths, which are far smaller.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
@@ -23,8 +22,8 @@ constexpr double kLonger = 1 + 1e-11;
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds
-// this number times |b - a|^2, the line runs through c, because the density at c then matters more than the density at
-// b. Otherwise the line runs through b.
+// this number times |b - a|^2, the line runs through c, because the normal density with the mean c then matters more
+// than the one with the mean b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
 // A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values,
 // those at some nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few

@@ -46,7 +46,7 @@ void first_products(const double* loss, double sign, const double* weights, std:
     }
 }
 
-// Each further abscissa is at most kReach from one of the centres, which are kSpan apart.
+// Each further abscissa is at most kReach from one of the centres, which are kSpan apart. This distance is its offset.
 constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
 // Number of centres computed at a time, which is equal to the number of offsets. The tables of nodes and sums then take
 // 64 kB, of which the nodes take 32 kB.

@@ -28,7 +28,8 @@ class Interpolation {
     std::vector<SampledMgf>& nodes() { return nodes_; }
     const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
-    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
+    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed
+    // (SampledMgf::place).
     CertifiedLogMgf log_mgf();
     // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
     // placed for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
@@ -50,7 +51,7 @@ class Interpolation {
         // relative to the largest |f| on the ellipse.
         double rho, error;
         std::vector<double> apart;  // for each reference, the distance D of contour.md, section 11.1
-        double most_apart, front;   // the largest of these distances, and the largest |ln G|
+        double most_apart, front;   // the largest of these distances, and the largest |ln G| (section 11)
     };
 
     Interpolation(double middle, double half, double q, Direction direction, double c)
