@@ -11,9 +11,10 @@
 
 namespace tightdp::contour {
 
-// Sums over the nodes u_i, values of a standard normal variable. L_i is the loss at a node, and a_i = h phi(u_i)
-// e^{beta L_i - shift} is the weight of the node. Here h is the distance between nodes, phi the standard normal
-// density, and beta the exponent of quadrature.hpp. A positive `shift` keeps weights from overflowing.
+// Sums over the nodes u_i, values of a standard normal variable. L_i is the loss at a node, and the node has the weight
+//     a_i = h phi(u_i) e^{beta L_i - shift}.
+// Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp. A
+// positive `shift` keeps weights from overflowing.
 struct Moments {
     double sum = 0;        // sum a
     double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0
