@@ -1,3 +1,4 @@
+// Bounds on the decay by minorants. minorant.hpp explains a minorant, its cells and its samples.
 #include "minorant_tail.hpp"
 
 #include <algorithm>

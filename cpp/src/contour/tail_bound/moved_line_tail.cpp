@@ -1,3 +1,4 @@
+// Bounds on the decay by a moved line. moved_line.hpp explains the line, the move of a node and the sums over nodes.
 #include "moved_line_tail.hpp"
 
 #include <algorithm>
