@@ -31,7 +31,8 @@ class Growing {
 
   private:
     // The contribution of some steps to a line. The contribution consists of ln M at the abscissa c of the line and at
-    // the two auxiliary abscissae, and of a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    // the two auxiliary abscissae (inversion/plan.hpp), and of a lower bound on -ln |M(z)/M(c)| beyond the end of the
+    // line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;

@@ -1,7 +1,6 @@
-// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. On the
-// contour, the line c + is, the moment generating function is inverted. A level is a part of a composition with its own
-// noise multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section
-// 10).
+// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. The contour is the line
+// z = c + is on which the moment generating function is inverted. A level is a part of a composition with its own noise
+// multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section 10).
 #pragma once
 
 #include <span>
