@@ -108,10 +108,10 @@ struct Window {
 // `share` is the fraction of each part's steps that are composed, as in Sketches::cumulant().
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most 1 +-
-// e^{-log_tail}. Mass outside of the window is wound round to points inside (compose.hpp). Let t = loss - epsilon. Mass
-// from the left of epsilon may land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right where
-// the kernel vanishes.
+// Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
+// 1 +- e^{-log_tail}. Mass outside of the window is wound round to points inside (compose.hpp). Let t = loss - epsilon.
+// Mass from the left of epsilon may land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right
+// where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid
