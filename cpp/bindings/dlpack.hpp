@@ -100,7 +100,7 @@ class DlpackArray {
     template <class Managed>
     const Managed& take(const py::capsule& capsule, const char* name, const char* used) {
         auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
-        // The producer's destructor does nothing to a capsule with this name.
+        // Renaming the capsule marks it as consumed: the library that made it then does not free the tensor.
         if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
         owner_ = std::shared_ptr<Managed>(managed, [](Managed* m) {
             if (m->deleter) m->deleter(m);

@@ -40,13 +40,14 @@ namespace {
 using Content = Mechanism::Content;
 using Part = Composition::Part;
 
-// Intended relative errors of the contour engine and of the grid engine, and the number of points of the largest grid.
-// Python uses the same numbers (engines/contour.py, grid.py).
+// Intended relative errors of the contour engine, which composes Gaussians (contour/engine.hpp), and of the grid
+// engine, which composes all mechanisms (grid/engine.hpp), and the number of points of the largest grid. Python uses
+// the same numbers (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Units of work for one bound, which takes about two seconds, and for a search. The work is limited because a caller in
-// C cannot interrupt the computation.
+// Units of work (runtime/work.hpp) for one bound, which takes about two seconds, and for a search. The work is limited
+// because a caller in C cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 
 constexpr double kMostCount = 0x1p53;
@@ -154,7 +155,7 @@ bool are_gaussians(const std::vector<Part>& parts) {
     return std::ranges::all_of(parts, [](const Part& part) { return part.mechanism.content().noise_multiplier > 0; });
 }
 
-// Returns the sum of mu^2 over Gaussians, with a relative error of at most 4u (contour.md, section 5.3). `sampled`
+// Returns the sum of mu^2 over Gaussians, with a relative error of at most 2^-51 (contour.md, section 5.3). `sampled`
 // tells whether Gaussians on samples are included.
 double mu_squared(const std::vector<Part>& parts, bool sampled) {
     CompensatedSum mu2;
@@ -358,9 +359,8 @@ Mechanism Mechanism::bounded_range(double eta) {
     expect(between(eta, 0, 1e6), "eta: expected a number in [0, 1e6]");
     Content made;
     made.reveals_nothing = eta == 0;
-    // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower distribution
-    // belongs to a member of the class: randomised response with the losses eta / 2 and -eta / 2. Replacing a record
-    // doubles the range.
+    // The upper distribution dominates every mechanism of bounded range eta. The lower distribution belongs to one of
+    // these mechanisms: randomised response with the losses eta / 2 and -eta / 2. Replacing a record doubles the range.
     const auto pair = [](double range) {
         return grid::LawPair{grid::bounded_range(range), grid::approximate_dp(range / 2, 0)};
     };

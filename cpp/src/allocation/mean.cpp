@@ -3,7 +3,8 @@
 //
 // Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp).
 // A value is "spread" if its mass moves to a smaller and a larger value so that mass and mean stay the same. The upper
-// distribution spreads values, and the lower distribution merges or drops them.
+// distribution spreads values, and the lower distribution merges or drops them. P and Q are the distributions of one
+// step's output with and without the record, and `floor` is the probability that may be lost at either end.
 #include "mean.hpp"
 
 #include <algorithm>
@@ -140,8 +141,8 @@ class Builder {
         double q = law.minus_infinity, p = 0;
         while (from < to && (q += std::exp(s.log_mass[from] - s.loss[from])) < lost) ++from;
         while (to > from && (p += s.mass[to]) < lost) --to;
-        // Each point of the sketch stands for the mass around it, so the interval is extended by one point on either
-        // side.
+        // Each point of the sketch, a list of lumps of mass (pld/law.hpp), stands for the mass around it, so the
+        // interval is extended by one point on either side.
         if (from > 0) --from;
         if (to + 1 < s.size) ++to;
         const double low = std::clamp(s.loss[from], -kFarthest, 0.0), high = std::clamp(s.loss[to], low, kFarthest);
@@ -226,9 +227,9 @@ class Builder {
         }
     }
 
-    // Finishes a distribution after the base or a sum was computed. If it is a sum, its terms are a and b. The upper
-    // distribution moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their
-    // tails as `floor` allows, and the offset moves up to the bulk of the mass.
+    // Finishes a distribution, that of one step or a sum. If it is a sum, its terms are a and b. The upper distribution
+    // moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their tails as
+    // `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
@@ -246,7 +247,7 @@ class Builder {
         return centred(std::move(x));
     }
 
-    // Splits the mass of each cell between its two ends, so that mass and moment stay the same.
+    // Splits the mass of each cell between its two ends, so that its mass and its first moment stay the same.
     void split(Sum& x) const {
         const double width = std::expm1(h_);
         x.q.push_back(0);

@@ -32,8 +32,8 @@ struct Mean {
 
 // Computes `upper` and `lower` for t = `steps` in [1, 2^53). `law` is the privacy loss distribution of the pair (P, Q)
 // of one step's outputs with the record and without it. Once slack and errors are applied as described at Mean, `upper`
-// dominates the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t), and `lower` is dominated by this pair. The reversed
-// distributions bound the reversed pair in the same way (allocation.md, section 2).
+// dominates (pld/law.hpp) the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t), and `lower` is dominated by this pair. The
+// reversed distributions bound the reversed pair in the same way (allocation.md, section 2).
 //
 // The lattice of values has the points e^{ih}, where h = 2^-j with 1 <= j <= 14. `floor` in (0, 1) is the probability
 // that may be lost at either end. Losses outside of [-600, 600] count as infinite in `upper`, and are dropped from

@@ -26,7 +26,7 @@ constexpr Index kBlock = 512;
 // Number of runs (see Run) that are added up before their sum is added to the result. Rounding errors grow with this
 // number plus the number of such sums.
 constexpr int kChunk = 32;
-constexpr int kMostPieces = 32;
+constexpr int kMostPieces = 32;  // largest number of tabulated sums of which a window is composed
 
 // The interval [from, to] of all k with the same o. The sum of a point of cell I and a point of cell I - k goes to cell
 // I + o.

@@ -1,3 +1,5 @@
+// The worst privacy profile of steps of bounded range, round by round (docs/theory/filters.md, section 9). A round
+// takes one more step into account.
 #include "value_iteration.hpp"
 
 #include <algorithm>

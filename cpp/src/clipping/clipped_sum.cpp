@@ -1,3 +1,5 @@
+// Clips rows and adds them up on threads. plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
+// integers (clipped_sum.hpp).
 #include "clipped_sum.hpp"
 
 #include <algorithm>
@@ -50,10 +52,10 @@ class Clipper {
     // The state of a team of threads that share the columns of one range of rows.
     struct Team {
         SpinBarrier barrier;
-        // The array [block parity][stripe][row] of the sums of squares of a block's rows in each stripe. Two blocks in
-        // turn use the two halves of the array.
+        // The array [parity][stripe][row] of the sums of squares of a block's rows in each stripe. The parity is the
+        // number of the block modulo 2, so that successive blocks use different halves of the array.
         AlignedArray squares;
-        bool stopped[2] = {};  // for each block parity, whether worker 0 was asked to stop
+        bool stopped[2] = {};  // for each parity, whether worker 0 was asked to stop
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 

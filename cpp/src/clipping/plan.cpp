@@ -1,3 +1,4 @@
+// Divides the work of a clipped sum. plan.hpp explains tiles, stripes, blocks and chunks.
 #include "plan.hpp"
 
 #include <algorithm>

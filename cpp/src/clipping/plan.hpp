@@ -24,8 +24,8 @@ inline constexpr std::size_t kBlockRows = 64;
 
 struct ClipPlan {
     std::vector<ClipTile> tiles;
-    // A stripe is a run of tiles. Norms are summed stripe by stripe, and threads get whole stripes. The vector has the
-    // index of the first tile of each stripe, and then the number of tiles.
+    // A stripe is a range of consecutive tiles. Norms are summed stripe by stripe, and threads get whole stripes. The
+    // vector has the index of the first tile of each stripe, and then the number of tiles.
     std::vector<std::size_t> stripes;
     std::size_t columns = 0;
     std::size_t row_bytes = 0;

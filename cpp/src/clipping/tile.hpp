@@ -32,8 +32,8 @@ template <class F>
 inline constexpr std::int64_t kTileColumns = 1024;
 // Number of rows that are added in their own precision before their sum is added to the sum in double.
 inline constexpr int kGroup = 4;
-// Largest number of groups in one sweep over the columns of a tile. With more than eight rows at once, the processor
-// would not prefetch all rows.
+// A sweep is one pass over the columns of a tile for a few rows. kMostGroups is the largest number of groups of rows in
+// a sweep. With more than eight rows at once, the processor would not prefetch all rows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
 // Bound on the integers of a row in exact sums. With this bound, the sums of the integers of all rows of a sweep fit in

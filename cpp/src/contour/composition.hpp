@@ -8,9 +8,10 @@
 
 namespace tightdp::contour {
 
-// The dominating pair (P, Q) of one step. With N = N(0, sigma^2) and the mixture (1-q) N + q N(1, sigma^2), the pair is
-// (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace" consists of the two mixtures with the
-// contributions 1 and -1 (docs/theory/contour.md, section 8).
+// The dominating pair (P, Q) of one step, whose privacy profile is the largest over all data sets that differ by one
+// record. With N = N(0, sigma^2) and the mixture (1-q) N + q N(1, sigma^2), the pair is (mixture, N) for "remove" and
+// (N, mixture) for "add". The pair for "replace" consists of the two mixtures with the contributions 1 and -1
+// (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
 TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {

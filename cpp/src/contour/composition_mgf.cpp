@@ -1,3 +1,6 @@
+// Chooses the length of the line c + is on which M, the moment generating function of the privacy loss, is inverted,
+// and the nodes of all sampled Gaussians (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a
+// bin holds neighbouring levels (noise_levels/bins.hpp).
 #include "composition_mgf.hpp"
 
 #include <algorithm>
@@ -8,10 +11,12 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest number of abscissae. With more abscissae the grid engine is faster.
+// Largest number of abscissae, the points z = c + is of the trapezoid sum. With more abscissae the grid engine is
+// faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// Fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not enough,
-// minorants would not find enough either.
+// The decay is -ln |M(c + is)/M(c)|, for which moved lines and minorants (tail_bound/) give lower bounds. kSomeDecay is
+// the fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not
+// enough, minorants would not find enough either.
 constexpr double kSomeDecay = 0.3;
 // Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;
@@ -65,7 +70,8 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         bins_ = bins(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    // A guide has the smallest noise of its bin. With more noise, aliases are no nearer than for the guide.
+    // A guide has the smallest noise of its bin. With more noise, the aliasing error (inversion/aliasing.hpp) requires
+    // no longer period than for the guide.
     for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
@@ -182,8 +188,8 @@ std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact)
 }
 
 double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const {
-    // `exact` is -ln of the error of |phi| of a step. The error is at most a thousandth of the decay that each step
-    // needs. If this decay is large, the error is at most a thousandth of |phi| itself.
+    // `exact` is -ln of the error of |phi(s)| = |M(c + is)/M(c)| of a step. The error is at most a thousandth of the
+    // decay that each step needs. If this decay is large, the error is at most a thousandth of |phi| itself.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
     return least_length(first, need, reach, [&](double s) {
@@ -201,7 +207,8 @@ double CompositionMgf::decay_from(const Plan& plan, double end, double log_inver
 }
 
 double CompositionMgf::length_by_cells(const Plan& plan, double first, double need, double reach) {
-    // Abscissae are divided into levels by a factor of 1.25. The line ends past the last level with too little decay.
+    // The imaginary parts s are divided into ranges [s, 1.25 s]. The line ends past the last range with too little
+    // decay.
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
     std::vector<MinorantTail> tails;

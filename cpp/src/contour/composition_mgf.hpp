@@ -14,9 +14,10 @@
 
 namespace tightdp::contour {
 
-// A limit on the cost of a line of integration, and its precision. The line is long for a few steps with a small q.
-// Such a line is made less precise before it may cost more, because a tenfold tolerance needs only a third to a half of
-// the abscissae. With even more products, the grid engine is faster.
+// A limit on the cost of a line of integration c + is, along which M is inverted, and its precision. The line is long
+// for a few steps with a small q. Such a line is made less precise before it may cost more, because a tenfold tolerance
+// needs only a third to a half of the abscissae. With more products of nodes and abscissae than kWhole allows, the grid
+// engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products of nodes and abscissae
@@ -29,8 +30,8 @@ inline std::span<const Effort> efforts(const Composition& composition) {
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// The MGF of a composition. Plain Gaussians have a closed form. The MGF of a sampled Gaussian is a sum over nodes,
-// which are placed for a given abscissa.
+// The MGF of a composition. Gaussians without sampling ("plain") have a closed form. The MGF of a sampled Gaussian is a
+// sum over nodes, which are placed for a given abscissa, an argument z = c + is of M.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
@@ -57,8 +58,8 @@ class CompositionMgf {
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
 
-    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines. The direction must be
-    // "remove" or "add".
+    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines (tail_bound/moved_line.hpp).
+    // The direction must be "remove" or "add".
     double decay_from(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> ratios(const Plan& plan);
@@ -72,15 +73,16 @@ class CompositionMgf {
     double reach(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
     // larger than `reach` if no such s is known. The first function uses moved lines, which are not for "replace". The
-    // second one uses minorants (cells), which are better for many distributions with large noise.
+    // second one uses minorants (tail_bound/minorant.hpp), which consist of cells and are better for many distributions
+    // with large noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins, and the guides of the bins
-    // stand for the levels in estimates. The transform interpolates levels, and parts_ holds the levels that are not
-    // interpolated.
+    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins. In estimates, the levels of a
+    // bin are replaced by the bin's guide, its level with the smallest noise. The sum interpolates between levels, and
+    // parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

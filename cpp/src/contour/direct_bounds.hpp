@@ -1,4 +1,4 @@
-// Bounds that need no inversion of the transform (docs/theory/contour.md, section 6).
+// Bounds that need no inversion of the moment generating function (docs/theory/contour.md, section 6).
 #pragma once
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// The bounds of the contour engine. A bound that needs no inversion comes first, then the inversion on a line or, for
+// few steps with a small sampling probability, on rays (rays/rays.hpp).
 #include "engine.hpp"
 
 #include <algorithm>
@@ -14,8 +16,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Bins of many noise levels may have larger errors than planned. If the relative width of a result exceeds kWide and
-// ten times the tolerance, the result is computed again without bins.
+// Bins of many noise levels (noise_levels/bins.hpp) may have larger errors than planned. If the relative width of a
+// result exceeds kWide and ten times the tolerance, the result is computed again without bins.
 constexpr double kWide = 1e-10;
 // Largest relative width of a result on rays that is preferred to a result on a long line.
 constexpr double kWideRays = 1e-6;

@@ -1,3 +1,6 @@
+// Bounds for a run that grows. A line is the set of abscissae z = c + i m step at which M, the moment generating
+// function of the privacy loss, is inverted. A column holds the values of M(z)/M(c) for one step of a mechanism on a
+// line (growing.hpp).
 #include "growing.hpp"
 
 #include <algorithm>
@@ -10,8 +13,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Factors on the step of a line and on the number of steps that its nodes must be precise enough for. With these
-// factors the line is still suitable when the run has grown.
+// Factors for a line of integration: on the distance between its abscissae, and on the number of steps of the run for
+// which its nodes must be precise enough. With these factors the line is still suitable when the run has grown.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 // Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
 // a new mechanism at every step.

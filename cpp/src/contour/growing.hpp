@@ -1,5 +1,6 @@
-// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration of the
-// inversion (docs/theory/contour.md, section 9).
+// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration, which
+// consists of points z = c + i m step. There M, the moment generating function of the privacy loss, is inverted. c is
+// the line's abscissa (docs/theory/contour.md, section 9).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ class Growing {
     explicit Growing(Direction direction) : direction_(direction) {}
 
     void add(const Sampled& part);
-    // Adds mu2 = count / sigma^2 of plain Gaussians. The sum must have a relative error of at most 4u (contour.md 5.3).
+    // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum must have a relative error of at
+    // most 2^-51 (contour.md, section 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
     // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call, and changes at most the last
@@ -29,7 +31,8 @@ class Growing {
 
   private:
     // The contribution of some steps to a line. The contribution consists of ln M at the abscissa c of the line and at
-    // the two auxiliary abscissae, and of a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    // the two auxiliary abscissae (inversion/plan.hpp), and of a lower bound on -ln |M(z)/M(c)| beyond the end of the
+    // line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;

@@ -1,4 +1,4 @@
-// The result of an inversion.
+// The result of an inversion of the moment generating function of the privacy loss.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Turns the errors r_k of each record k into integers w_k with |w_k (x) q_k| <= C / grid
 // (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's inputs, C is the
-// clipping norm, and (x) is the outer product.
+// clipping norm, `grid` is the spacing of which gradients are multiples, and (x) is the outer product.
 //
 // The last step of each kernel compares the norm of the integers with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this step alone, whatever rounding errors occur before.
@@ -22,8 +22,8 @@ constexpr double kSlack = 0x1p-36;
 constexpr double kFinite = 0x1p1022;
 
 // Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. The numbers v
-// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. It exceeds kFinite if an entry
-// is not finite or if the record does not contribute.
+// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. top[k] exceeds kFinite if an
+// entry is not finite or if the record does not contribute.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)

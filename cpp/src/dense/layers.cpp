@@ -1,3 +1,4 @@
+// Runs the loops of layers.simd.hpp on several threads, and adds their integers up.
 #include "layers.hpp"
 
 #include <algorithm>

@@ -23,8 +23,8 @@ template <class T>
 void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
                double* squares);
 
-// Runs the kernels of LossKernels on several threads. They compute the derivative of the loss by the scores, the value
-// of the loss, and tanh.
+// Runs the kernels of LossKernels on several threads. These kernels compute the derivative of the loss by the scores,
+// the value of the loss, and tanh.
 template <class T>
 void loss_residual(const LossRequest<T>& request, T* out);
 template <class T>

@@ -1,5 +1,5 @@
-// The loops of dense layers and of the losses. They are compiled once for each instruction set, and all copies return
-// the same bits. The results for one record depend on this record alone (docs/theory/exact-products.md).
+// The loops of dense layers and of the losses. The loops are compiled once for each instruction set, and all copies
+// return the same bits. The results for one record depend on this record alone (docs/theory/exact-products.md).
 #pragma once
 
 #include <cstdint>

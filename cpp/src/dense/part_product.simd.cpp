@@ -1,5 +1,5 @@
-// Adds integer outer products whose weights are split into two parts of 16 bits (docs/theory/exact-products.md, section
-// 8).
+// Adds integer outer products w q^T. Each weight w is split into w = 2^8 high + low, where 16 bits hold each of the two
+// parts (docs/theory/exact-products.md, section 8).
 //
 // One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
 // therefore packed in pairs of records. Inputs are packed as [tile][pair][column], and weights as
@@ -39,8 +39,9 @@ struct MultiplyAdd {
     }
 };
 
-// Adds the same products as MultiplyAdd, in one instruction. The instruction is written in assembler, so that the rest
-// of the file is compiled for its instruction set without extensions.
+// Adds the same products as MultiplyAdd, in one instruction of the extension VNNI. The instruction is written in
+// assembler, so that the compiler may not use the extension elsewhere in this file. Processors without the extension
+// run the other functions.
 struct DotProduct {
     TIGHTDP_VINLINE void add([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
 #if defined(TIGHTDP_ISA_avx512)

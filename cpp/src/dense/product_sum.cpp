@@ -1,3 +1,5 @@
+// Adds clipped gradients to running totals, piece by piece on threads (product_sum.hpp). Weights and inputs are
+// integers that are packed for the instructions in use (product_way.hpp).
 #include "product_sum.hpp"
 
 #include <algorithm>
@@ -15,7 +17,8 @@ namespace {
 // A thread works on one piece of a layer at a time, which has some outputs and as many columns as fit. The sums of a
 // piece take at most 512 KB, so they stay in the second-level cache from the first record until the noise is added.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
-// Size in bytes of the packed operands of one chunk of records, if there are running totals.
+// Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk of records, if there are running
+// totals.
 constexpr std::int64_t kPackedBytes = 1 << 25;
 
 // Calls body(worker, i) for the pieces i = 0, 1, ... of work. Each thread takes the next piece when it is free.

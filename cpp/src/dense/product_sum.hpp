@@ -1,5 +1,6 @@
-// Adds clipped outer products, as integers of few digits, to running totals on several threads. The same pass can add
-// the noise and write the release (docs/theory/exact-products.md, sections 7 and 8).
+// Adds clipped gradients of layers, which are outer products of errors and inputs, to running totals on several
+// threads. The gradients are integers, multiples of a grid. The same pass can add the noise and write the release
+// (docs/theory/exact-products.md, sections 7 and 8).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace tightdp {
 
-// Largest clipping norm, in units of the grid. With this limit, the partial sums of a few hundred records fit in 32
-// bits.
+// Largest clipping norm, divided by the spacing `grid` of which all gradients are multiples. With this limit, the
+// partial sums of a few hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
 // Describes the release out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
@@ -27,7 +28,9 @@ struct SumRelease {
 
 // The arguments of add_products.
 struct ProductSum {
-    std::vector<DenseLayer> layers;  // all of one element type, without bias and centre; `formed` if outputs == 1
+    // The layers, all of one element type, without bias and centre. `formed` (DenseLayer) is true for those with one
+    // output: their products are computed as floats and then truncated to integers.
+    std::vector<DenseLayer> layers;
     std::int64_t rows;               // number of records
     double bound, inverse_grid;      // clipping norm / grid, at most kLargestProductBound, and 1 / grid
     const double* bounds;            // for each record, its own bound, in [0, bound]. Null if all have `bound`
@@ -38,11 +41,11 @@ struct ProductSum {
     const SumRelease* release = nullptr;  // null if the sums stay in the totals
 };
 
-// Computes totals[l][o][j] += sum_k m_k modulo 2^64. The integers m_k of record k are w_k (x) q_k, or trunc(w_k x_k)
-// for a layer with one output, which is formed (DenseLayer). Here w_k are the weights of the record's rounded clipped
-// errors, x_k its inputs, and q_k the integers of its inputs. The norm |m_k| over all layers together is at most the
-// bound. If there is a release, the noise is added to the new totals, the results are written to `out`, and the totals
-// become zero.
+// Computes totals[l][o][j] += sum_k m_k modulo 2^64. The integers m_k of record k are the outer product of w_k and
+// q_k, or trunc(w_k x_k) for a formed layer. Here x_k are the record's inputs, and q_k these inputs rounded to
+// integers. The weights w_k are the record's errors, multiplied by its clip factor and, unless the layer is formed,
+// rounded. The norm |m_k| over all layers together is at most the bound. If there is a release, the noise is added to
+// the new totals, the results are written to `out`, and the totals become zero.
 template <class T>
 void add_products(const ProductSum& request);
 

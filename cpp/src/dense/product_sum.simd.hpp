@@ -1,5 +1,5 @@
-// The loop that adds the gradients of layers with one output. It is compiled once for each instruction set, and all
-// copies return the same bits (docs/theory/exact-products.md, section 7).
+// The loop that adds the gradients of layers with one output. The loop is compiled once for each instruction set, and
+// all copies return the same bits (docs/theory/exact-products.md, section 7).
 #pragma once
 
 #include "layers.simd.hpp"

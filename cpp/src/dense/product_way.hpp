@@ -3,8 +3,8 @@
 // same bits.
 //
 // A way packs weights and inputs in the order in which its instructions read them, in tiles of outputs and of columns.
-// It then adds the products of packed tiles to totals. Records are packed in blocks of kDenseBlock, and the last block
-// is filled up with zeros.
+// The way then adds the products of packed tiles to totals. Records are packed in blocks of kDenseBlock, and the last
+// block is filled up with zeros.
 #pragma once
 
 #include <cstdint>

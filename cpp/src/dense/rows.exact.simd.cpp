@@ -156,7 +156,7 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
             for (int i = 0; i < kWides; ++i) sums.wide[i] = sums.wide[i] + c.wide[i] * c.wide[i];
         }
         const double square = total(sums) + (bias ? 1.0 : 0.0);
-        if (!(square <= kLargestSquare)) continue;  // // also if it is NaN
+        if (!(square <= kLargestSquare)) continue;  // also if the square is NaN
         if (square < kLeastSquare) {                // the row is treated as zeros, and any step serves
             steps[k] = 1;
             continue;

@@ -1,5 +1,5 @@
 // The transforms. The forward transform decimates in frequency and the inverse one in time, so neither needs a
-// permutation (docs/theory/fft.md).
+// permutation (docs/theory/fft.md). The numbers w_m^j are the roots of unity of real_fft.hpp.
 //
 // A level splits a real sequence of length m, in place, into two sequences: a real one of length m/2 for the even
 // frequencies, and a complex one of length m/4 for the odd frequencies. Only one frequency of each conjugate pair of

@@ -51,7 +51,7 @@ class RealFft {
     void inverse(const double* spectrum, double* x) const noexcept;
 
     // Multiplies two spectra coefficient by coefficient, which gives the spectrum of the circular convolution. The
-    // relative error of each coefficient is at most 2 sqrt(2) u (1 + u).
+    // relative error of each coefficient is at most 2 sqrt(2) u (1 + u), where u = 2^-53.
     void multiply(const double* a, const double* b, double* out) const noexcept;
 
     // Computes the k-th power of a spectrum, k >= 1, by repeated squaring. For a coefficient of magnitude at most 1,

@@ -10,7 +10,7 @@
 namespace tightdp {
 
 // Computes the roots w_m^j for j < count <= m/2, where count is a multiple of 8. The real and the imaginary part have
-// relative errors of at most 1.5 u.
+// relative errors of at most 1.5 * 2^-53.
 TIGHTDP_DECLARE_SIMD(void, fft_twiddles, (std::size_t m, std::size_t count, double* re, double* im))
 
 TIGHTDP_DECLARE_SIMD(void, fft_forward, (const FftTables& tables, std::size_t n, const double* x, double* spectrum))

@@ -1,4 +1,4 @@
-// Computes roots of unity with relative errors of at most 1.5 u (docs/theory/fft.md, Lemma 1).
+// Computes roots of unity with relative errors of at most 1.5 u, where u = 2^-53 (docs/theory/fft.md, Lemma 1).
 #include "real_fft.simd.hpp"
 #include "simd/vec.hpp"
 

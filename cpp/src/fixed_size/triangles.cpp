@@ -1,3 +1,5 @@
+// Bounds on the privacy profiles of all triangles of a cell (triangles.hpp). A menu is a list of kernels, and a kernel
+// is a dominating pair with masses on a lattice of losses (value_iteration.hpp).
 #include "triangles.hpp"
 
 #include <algorithm>
@@ -20,24 +22,25 @@ constexpr double kLonger = 1 + 1e-11;
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds
-// this number times |b - a|^2, the line runs through c, because the density at c then matters more than the density at
-// b. Otherwise the line runs through b.
+// this number times |b - a|^2, the line runs through c, because the normal density with the mean c then matters more
+// than the one with the mean b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
-// A lognormal variable e^{kappa z} is replaced by a discrete one, whose nodes are given by z. For |z| <= kOut, the
-// distance of two nodes in kappa z is at most kBetween. A few nodes lie further out, and the mass beyond kFarthest is
-// negligible.
+// A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values,
+// those at some nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
+// nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
 // is 32 times the distance.
 constexpr std::size_t kSparse = 4;
-// Value of ln f at which hinge() evaluates its bound, where f = (s B + t C) / A. It lies slightly left of the threshold
-// f = 1. This value is larger than rounding errors, and too small to matter.
+// Value of ln f at which hinge() evaluates its bound, where f is the decreasing function that is described there. The
+// bound is best at the output z with f(z) = 1, and is evaluated slightly left of this output. kLeft is larger than
+// rounding errors, and too small to matter.
 constexpr double kLeft = 1e-9;
 // Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
 // compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the
 // menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
-constexpr std::int64_t kUnits = 150;  // units of work of one call of hinge()
+constexpr std::int64_t kUnits = 150;  // units of work (runtime/work.hpp) of hinge()
 
 double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
@@ -167,7 +170,7 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
 }
 
 // Returns the indices of the losses at which profiles are evaluated. Between these losses, chords lie above the
-// profiles.
+// profiles. A chord is linear in e^eps between two points of a profile.
 std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     std::vector<std::size_t> nodes;
     for (std::size_t i = 0, step = 1; i < n; i += step) {

@@ -1,5 +1,6 @@
 // The menu of dominating pairs for replacing a record in a sample of fixed size with Gaussian noise. Each pair
 // corresponds to a triangle in the unit disc, and triangles are grouped in cells (docs/theory/adaptive.md, section 3).
+// value_iteration.hpp explains the menu and its kernels.
 #pragma once
 
 #include "value_iteration.hpp"

@@ -1,3 +1,6 @@
+// Bounds on the worst privacy profile over all choices of kernels (docs/theory/adaptive.md, section 2). A kernel is a
+// distribution of losses on a lattice. Sums have terms multiplied by e^{tilt loss}, so that small terms keep their
+// digits (Scale).
 #include "value_iteration.hpp"
 
 #include <algorithm>
@@ -21,7 +24,7 @@ constexpr double kSubtracted = 16 * u;
 constexpr double kRelative = 16 * u;
 // Largest part of a sum that may be lost by underflow.
 constexpr double kUnseen = 1e-290;
-// Units of work of a step for each point of a kernel. A point was measured to take two nanoseconds.
+// Units of work (runtime/work.hpp) of a step for each point of a kernel. A point was measured to take two nanoseconds.
 constexpr std::int64_t kUnits = 2;
 
 // The worst privacy profile of the steps so far, at the losses eps = (i - n) h. A value is the excess of delta over its

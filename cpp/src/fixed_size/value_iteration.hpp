@@ -1,5 +1,5 @@
 // Bounds on the worst privacy profile of steps for which an adversary chooses each dominating pair, given past outputs,
-// from a list called the menu (docs/theory/adaptive.md, section 2).
+// from a list called the menu (docs/theory/adaptive.md, section 2). pld/law.hpp explains dominance and P-mass.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Composition on a lattice: spectra, powers, and their rounding errors (docs/theory/grid.md, section 5).
+// Composition on a lattice: spectra, powers, and their rounding errors (docs/theory/grid.md, section 5). A spectrum is
+// the discrete Fourier transform of a distribution's weights on a lattice.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct OnCircle {
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
     double last = 0, reach = 0;              // largest index of the true weights, and the sum of |last| over factors
     // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
-    // is included. `right` has a sum for each of the TailExponents on the right, and `left` for each on the left.
+    // is included. `right` has a sum for each of the TailExponents (estimate.hpp) on the right, and `left` for each on
+    // the left.
     TailExponents::Each right{}, left{};
     double moments_size = 0;                 // bound on the sum of magnitudes of the terms of any entry of these arrays
 };
@@ -61,8 +63,8 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
 // not included. Winding adds them to weights inside of the window, and the errors do not cover this.
 Inexact weights_of(const Product& product, std::int64_t first);
 
-// Cuts off both ends of the weights as far as the errors exceed the weights there. Moments of these ends would measure
-// nothing but errors.
+// Cuts off both ends of the weights as far as the errors exceed the weights there. The moments (OnCircle) would
+// otherwise measure nothing but errors.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -1,4 +1,5 @@
-// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4).
+// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4). pld/law.hpp explains
+// P-mass and Q-mass, and lattice.hpp the tilt.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +10,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Units of work: for the exponentials of one cell of a density, for one atom, and for the upper and the lower weights
-// of one cell.
+// Units of work (runtime/work.hpp): for the exponentials of one cell of a density, for one atom, and for the upper and
+// the lower weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
 // Writes the masses of a density to `cells`, tilted as described at Cells. Raises `slack` to the errors of the cells'

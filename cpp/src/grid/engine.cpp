@@ -16,6 +16,10 @@
 namespace tightdp::grid {
 namespace {
 
+// The engine answers in attempts. An attempt makes a plan of lattices (plan.hpp), composes the distributions by it
+// (run.hpp), and reads bounds off the two curves (profile.hpp). The width of bounds is upper - lower, and their
+// relative width is this difference divided by `upper`. A nat is a difference of 1 between natural logarithms.
+
 // Logarithm of the fraction of the requested width that may be lost because right tails are cut off.
 constexpr double kCut = -4.6;
 // Logarithm of the largest width of ln delta for which a plan is made.
@@ -28,8 +32,8 @@ constexpr double kMostWork = 2;
 // While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
-// Smallest factor by which an attempt may reduce the lattice's share of the width if the attempt before it brought
-// little progress.
+// Smallest factor by which an attempt may reduce the part of the width that comes from the lattice, if the attempt
+// before it brought little progress.
 constexpr double kCautious = 0.1;
 // Relative width of an interval from which on the plan is assumed to have missed the curve, and the largest number of
 // bisections in that case.
@@ -37,8 +41,9 @@ constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
 // ln of a delta that is so small that only an upper bound is computed.
 constexpr double kNothing = -700;
-// Number of times that tails are cut off to improve a guess at delta, and the precision, in nats, of a guess that is
-// found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats smaller.
+// Number of times that right tails are cut off to improve a guess at delta (about_delta), and the precision, in nats,
+// of a guess that is found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats
+// smaller.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
 // Smallest delta for which epsilon_within() first compares delta with delta(0).
@@ -49,7 +54,7 @@ constexpr double kDeviations = 8;
 // Largest width of bounds that are read off the curve of another epsilon, in units of the requested width. Narrower
 // bounds would need a composition of their own.
 constexpr double kRead = 2;
-// Number of consecutive epsilons with bounds that are too wide, after which no further bounds are read off a curve.
+// Number of consecutive epsilons whose bounds are too wide (kRead), after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
 // The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
 // leaves exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
@@ -66,8 +71,8 @@ bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for such a
-// distribution.
+// Tells whether some distribution is too extreme to be estimated by a sketch, its list of lumps of mass. No plan can be
+// made for such a distribution.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
@@ -302,7 +307,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // The formula for the width that a cell adds holds for small changes of ln delta only.
+        // The formula by which make_plan() computes the width that a cell adds holds for small changes of ln delta
+        // only.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -323,11 +329,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. The
-// bound on delta is smaller if more is cut off, and for a smaller delta less may be cut off. But one moment bounds a
-// heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is
-// then smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut
-// leaves a bound of at least this delta.
+// Estimates ln delta(epsilon) by a bound from one moment E[e^{tY}] of the loss Y (Saddle), after right tails of mass
+// e^{cut} delta were cut off. The bound on delta is smaller if more is cut off, and for a smaller delta less may be cut
+// off. But one moment bounds a heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond
+// epsilon. The bound on the rest is then smaller than the mass that was cut off. In this case the function searches for
+// the largest delta whose own cut leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);

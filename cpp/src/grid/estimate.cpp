@@ -1,3 +1,4 @@
+// Estimates from sketches, the lists of lumps of mass that stand for distributions (docs/theory/grid.md, section 7).
 #include "estimate.hpp"
 
 #include <algorithm>
@@ -29,9 +30,9 @@ int rung_of(double tilt) {
 // Returns the power of two nearest to x.
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
-// Finds the first local minimum of f over the ladder of tilts (on_ladder), starting left of `guess`. There may be other
-// minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the tail is
-// cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. There may be
+// other minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the
+// tail is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -158,7 +159,8 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero.
+    // The masses of a sketch add up to 1 up to rounding errors. These errors could be larger than a cumulant near zero,
+    // which is therefore computed from the sum of mass (e^{tilt loss} - 1).
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
@@ -227,8 +229,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const double left = from > 0 ? s.loss[from - 1] : cut.left;
     // Each lump of a density stands for mass in an interval around it.
     if (cut.smooth || cut.size < 2) return {left, cut.right};
-    // No mass lies between atoms. Mass left of the range moves up to where the range begins. That is the next atom, or
-    // the point right of which the moved mass would no longer be negligible.
+    // No mass lies between atoms. Mass left of the range moves up to where the range begins. The range begins at the
+    // next atom, or at the point right of which the moved mass would no longer be negligible.
     const std::size_t last = std::min(from, cut.size - 2);
     const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
     return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};

@@ -10,7 +10,8 @@
 
 namespace tightdp::grid {
 
-// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, and its first two derivatives by the tilt.
+// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number, and its first two derivatives by the
+// tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
@@ -61,7 +62,7 @@ class Sketches {
     };
 
     static Cumulant of(const Cut& cut, double tilt);
-    static std::int64_t units(const Cut& cut);  // units of work for one cumulant
+    static std::int64_t units(const Cut& cut);  // units of work (runtime/work.hpp) for one cumulant
 
     std::vector<Cut> cuts_;
     std::int64_t units_ = 0;  // units of work for the cumulants of all cuts
@@ -84,9 +85,9 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
-// for the mass on the right are positive, and exponents for the mass on the left are negative. They are multiples by
-// powers of two of the exponents that suit the tails of a normal distribution, so that they suit lighter and heavier
-// tails too.
+// for the mass on the right are positive, and exponents for the mass on the left are negative. The exponents are
+// multiples, by powers of two, of those that suit the tails of a normal distribution, so that they suit lighter and
+// heavier tails too.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
@@ -104,11 +105,13 @@ struct Window {
 };
 
 // Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
+// `share` is the fraction of each part's steps that are composed, as in Sketches::cumulant().
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
 // Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
-// 1 +- e^{-log_tail}. Mass outside of the window wraps round. Let t = loss - epsilon. Mass from the left of epsilon may
-// land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right where the kernel vanishes.
+// 1 +- e^{-log_tail}. Mass outside of the window is wound round to points inside (compose.hpp). Let t = loss - epsilon.
+// Mass from the left of epsilon may land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right
+// where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

@@ -1,5 +1,6 @@
-// A tilted privacy loss distribution on a lattice: the pessimistic and the optimistic weights of docs/theory/grid.md,
-// sections 2 to 4.
+// A tilted privacy loss distribution on a lattice of losses. Tilted means that masses at losses y are multiplied by
+// e^{tilt y}. There are pessimistic weights for upper bounds and optimistic weights for lower bounds
+// (docs/theory/grid.md, sections 2 to 4). pld/law.hpp explains P-mass, Q-mass and dominance.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Multiplies the spectra of the distributions of one level (level.hpp). A spectrum is the Fourier transform of a
+// distribution's weights on the level's lattice (compose.hpp).
 #include "level.hpp"
 
 #include <cmath>

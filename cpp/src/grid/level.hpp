@@ -1,5 +1,6 @@
 // Carries out one level of a plan. LevelRun puts the distributions of a composition on the level's lattice, and
-// multiplies their spectra, unless the product is in the store (docs/theory/grid.md, sections 5.2 and 8).
+// multiplies their spectra, unless the product is in the store of earlier results (docs/theory/grid.md, sections 5.2
+// and 8).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace tightdp::grid {
 
-// The two sides of a cached result, and the units of work that the result took.
+// The two sides of a cached result, and the units of work (runtime/work.hpp) that the result took.
 template <class Side>
 struct Kept {
     Side upper, lower;

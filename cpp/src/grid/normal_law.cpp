@@ -1,3 +1,6 @@
+// Bounds by a normal approximation to the tilted sum of losses (docs/theory/grid.md, section 5.7). The tilt c
+// multiplies the mass at a loss y by e^{cy}. P-mass and Q-mass are explained in pld/law.hpp. A sketch is a choice of
+// edges of cells that cover a distribution (Density::sketch).
 #include "normal_law.hpp"
 
 #include <algorithm>
@@ -28,10 +31,10 @@ constexpr double kMostFall = 660;
 constexpr double kCut = -20;
 // Relative width of epsilon at which bisection ends.
 constexpr double kExact = 1e-13;
-// Units of work for the exponentials of one point.
+// Units of work (runtime/work.hpp) for the exponentials of one point.
 constexpr std::int64_t kPointUnits = 100;
 
-// Returns e^t - 1 - t >= 0 with a relative error of at most 24 u.
+// Returns e^t - 1 - t >= 0 with a relative error of at most 24 u, where u = 2^-53.
 double curved(double t) {
     if (std::abs(t) > 0.25) return std::expm1(t) - t;
     double sum = 1;

@@ -1,5 +1,5 @@
-// Bounds for compositions of very many steps, whose tilted losses are nearly normally distributed
-// (docs/theory/grid.md, section 5.7).
+// Bounds for compositions of very many steps, whose sums of losses are nearly normally distributed once the mass at a
+// loss y is multiplied by a factor e^{cy} (docs/theory/grid.md, section 5.7).
 #pragma once
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Chooses the tilt, the spacings and the windows of a plan. plan.hpp explains these words and the levels of a plan.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -7,9 +8,11 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// Largest work of all levels, divided by the number of points that the largest level may have.
+// Largest cost of a plan, which is the number of points of all levels with small factors (Shape::cost), divided by the
+// number of points that the largest level may have.
 constexpr double kMostCost = 3;
-// Largest value of tilt * spacing - ln count on a distribution's own lattice. With this value, the event that all steps
+// A single distribution of `count` steps may have all its atoms on the points of one lattice. This lattice is used
+// then, and kMostLean is the largest value of tilt * spacing - ln(count). With this value, the event that all steps
 // have their largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A
 // larger value would only magnify rounding errors further left.
 constexpr double kMostLean = 3;
@@ -132,8 +135,8 @@ struct Shape {
     double most = 0;  // points of the largest level, or cost / kMostCost if that is more
 };
 
-// Returns the difference, in nats, between the bound by one moment at this tilt and at the best tilt. The relative
-// error of delta is larger by the factor e^loss than at the best tilt.
+// Returns the difference, in nats, between two bounds on ln delta by one moment (Saddle): at this tilt and at the best
+// tilt. The relative error of delta is larger by the factor e^loss than at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -193,7 +196,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(target.most_points);
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
-    // On the distribution's own lattice, a larger tilt is of no use (kMostLean).
+    // On a lattice that holds all atoms, a larger tilt is of no use (kMostLean).
     if (exact) plan.tilt = std::min(plan.tilt, on_ladder(0.97 * (kMostLean + std::log(parts[0].count)) / law->step));
     const double lambda = plan.tilt;
     // On all levels but the last, mass outside of a window is compared with the tilted mass that makes up delta in the

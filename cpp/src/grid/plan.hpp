@@ -1,5 +1,6 @@
-// The plan by which the engine computes one bound: the tilt, the spacings and the windows (docs/theory/grid.md,
-// section 7). A bad plan makes the bounds wide, but never wrong.
+// The plan by which the engine computes one bound (docs/theory/grid.md, section 7). The plan has a tilt, a number t by
+// which masses at losses y are multiplied as e^{ty}. For each level it has the spacing of a lattice of losses, and a
+// window, the range of losses that the lattice covers. A bad plan makes the bounds wide, but never wrong.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ struct Plan {
 };
 
 // The point (epsilon, ln delta) of the privacy curve near which a plan expects the answer. The first guess is the best
-// bound by one moment (Saddle). The next guess comes from a rough answer.
+// bound by one moment E[e^{tY}] of the loss Y (Saddle in estimate.hpp). The next guess comes from a rough answer.
 struct Target {
     double epsilon, log_delta;
     double margin;      // the true epsilon may be smaller by up to `margin`, and ln delta by up to margin * slope

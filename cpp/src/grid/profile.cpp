@@ -1,3 +1,5 @@
+// The privacy profile on a lattice, its errors and its inversion (docs/theory/grid.md, sections 5.3 and 5.4). The tilt
+// is that of lattice.hpp, and profile.hpp explains the kernel and the unit of the values.
 #include "profile.hpp"
 
 #include <algorithm>
@@ -8,8 +10,8 @@
 
 namespace tightdp::grid {
 
-// The kernel rises and then falls. So the sum of its squares is at most their integral divided by h, plus the largest
-// square.
+// The kernel e^{-tilt t} (1 - e^{-t}) rises and then falls. So the sum of its squares is at most their integral divided
+// by h, plus the largest square.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
@@ -47,8 +49,8 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by the exponents for which
-    // tilt + exponent is negative.
+    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by those moments E[e^{t x}] of Tail for
+    // which t = tilt + exponent is negative.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
@@ -62,8 +64,8 @@ double Profile::bound(std::size_t j, bool upper) const {
     const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
     const double lost = wrapping(x, upper);
-    // The product is computed by logarithms, because the unit may exceed the range of doubles although the product does
-    // not.
+    // Multiplies v by the unit of the values, e^{log_scale - tilt (x - anchor)}. The unit may exceed the range of
+    // doubles although the product does not, so the product is computed by logarithms.
     const auto absolute_of = [&](double v) { return v > 0 ? std::exp(std::log(v) + (log_scale - lean)) : 0; };
     if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // no loss is larger
     if (upper) {
@@ -83,7 +85,8 @@ double Profile::bound_at(double epsilon, bool upper) const {
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
     const double a = bound(j, upper), b = bound(j + 1, upper);
-    // The share is (e^d - 1) / (e^w - 1), in a form that does not overflow.
+    // `share` is the position of e^epsilon between the two points' e^x, (e^d - 1) / (e^w - 1), in a form that does not
+    // overflow.
     const double d = epsilon - at(j), w = at(j + 1) - at(j);
     const double share = std::clamp(std::exp(d - w) * std::expm1(-d) / std::expm1(-w), 0.0, 1.0);
     const double mixed = a + (b - a) * share;
@@ -97,9 +100,10 @@ double Profile::invert(double target, bool upper) const {
         const double b = bound(j, upper);
         return upper ? !(b <= target) : b > target;
     };
-    // The profile itself falls in j, so bisecting it gives a first guess. The bounds need not fall. But the chord may
-    // be taken between any two neighbouring points with a bound above the target at the left point, and no such bound
-    // at the right point. A second bisection finds such points, beginning with an interval around the guess.
+    // The result lies on a chord, the line through the bounds at two neighbouring points as a function of e^epsilon.
+    // Any two neighbouring points serve if the bound exceeds the target at the left point only. The profile without its
+    // errors falls in j, so bisecting it gives a first guess. The bounds need not fall. So a second bisection finds two
+    // points, beginning with an interval around the guess.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };

@@ -9,8 +9,9 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window. Each moment is the logarithm of E[e^{(tilt + exponent) x}]
-// over the finite losses x, which are counted from the anchor.
+// Moments that bound the mass beyond one end of the window, the range of lattice points that are stored. Each moment is
+// the logarithm of E[e^{(tilt + exponent) x}] over the finite losses x, which are counted from the anchor. Anchor and
+// tilt are those of the lattice (lattice.hpp), and the exponents are TailExponents (estimate.hpp).
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end
@@ -56,7 +57,7 @@ struct Profile {
     double bound(std::size_t j, bool upper) const;
 
     // Returns an upper or a lower bound on delta(epsilon) without the mass at infinity, for any epsilon within the
-    // lattice. The bound lies on the chord in e^epsilon between two points.
+    // lattice. The bound lies on the chord between two points, which is linear in e^epsilon.
     double bound_at(double epsilon, bool upper) const;
 
     // Returns a bound on the epsilon at which delta, without the mass at infinity, falls to `target`. Where the lattice

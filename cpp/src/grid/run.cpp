@@ -1,3 +1,5 @@
+// Composes the distributions of a plan on its levels (docs/theory/grid.md, sections 5.1 to 5.3). A product is a product
+// of spectra (compose.hpp).
 #include "run.hpp"
 
 #include <algorithm>
@@ -15,12 +17,14 @@ namespace {
 // Bound on the indices of lattice points, so that doubles represent these indices and their sums exactly.
 constexpr double kMostIndex = 0x1p50;
 
-// The product of all levels up to a given level, moved to the lattice of the next level.
+// The distributions of all steps that are composed on the levels up to a given one, as spectra on the lattice of the
+// next level. A level is one lattice of the plan, with twice the spacing of the level before (grid.md, section 5.2).
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
 
-// Describes the mass of a product that lies outside of the level's window.
+// Describes the mass of a product that lies outside of the level's window, which is the range of lattice points that
+// the level stores.
 Outside outside(const Product& product, const Level& level) {
     const TailExponents& exponents = level.window.exponents;
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
@@ -33,8 +37,9 @@ Outside outside(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. This much mass
-// may be missing from the window, and this much mass in the window may belong elsewhere.
+// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. The weights are
+// wound round a circle as long as the window, so that mass outside of the window appears at points inside. The bound is
+// the mass that the window lacks, and also the mass that appears at a wrong point.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
@@ -51,7 +56,8 @@ Composed failed(const Level& level) {
     return {nothing, nothing, {}, level.h};
 }
 
-// Returns one side of a level. If there is no product, its weights are zero and its error is infinite.
+// Returns one side of a level, the upper or the lower. If there is no product, the side's weights are zero and its
+// error is infinite.
 Side finished(const Product& product, const Level& level) {
     Side out{{}, outside(product, level)};
     if (product.nothing || product.empty) {
@@ -78,8 +84,9 @@ double lowered(const Weights& w, const Weights& below) {
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
     // Errors move with the weights. Splitting an error among neighbouring points multiplies it by at most e^{tilt h}.
-    // The fourth power then multiplies an error by three factors of the size of the fine weights. On the lower side the
-    // coarse weights, from which the norms of these factors are taken, may be smaller than the fine weights.
+    // The next step of the composition takes the fourth power of the coarse weights, which multiplies an error by three
+    // factors. Their norms are those of the fine weights, but multiply() takes the norms of the coarse weights. On the
+    // lower side, coarsening may make weights smaller, so the error is multiplied by the cube of the ratio of norms.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
@@ -114,8 +121,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The key of a Coarse consists of everything from which the levels up to the given level were computed, and of the
-    // next level's lattice.
+    // The store keeps each Coarse under a key. The key consists of everything from which the levels up to the given
+    // level were computed, and of the next level's lattice.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {

@@ -1,5 +1,5 @@
-// Carries out a plan: puts distributions on lattices, level by level, and composes them from above and from below
-// (docs/theory/grid.md, section 5).
+// Carries out a plan: puts distributions on lattices, level by level, and composes them. The upper side of the result
+// dominates the composition, and the lower side is dominated by it (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace tightdp::grid {
 
 // Sums, over the steps of a composition, of numbers that the spectra of the steps do not contain.
 struct StepSums {
-    double anchor = 0, slack = 0;
+    double anchor = 0, slack = 0;  // the anchor of the lattice and the error of losses (grid/lattice.hpp)
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - (a step's mass at infinity)
     double terms = 0;                                   // number of terms of these sums
     // Number of lattice points and of evaluations of densities over all levels. Results that were found in the store
     // count as if they had been computed now.
     double work = 0;
 
-    // Returns the P-mass at infinity, rounded up or down.
+    // Returns the P-mass (pld/law.hpp) at infinity, rounded up or down.
     double infinity(bool high) const;
 };
 

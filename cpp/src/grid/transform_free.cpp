@@ -1,3 +1,5 @@
+// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). The tilt t multiplies masses at losses y by
+// e^{ty}, and a sketch is a list of lumps of mass that stands for a distribution (pld/law.hpp).
 #include "transform_free.hpp"
 
 #include <algorithm>
@@ -37,7 +39,7 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
 }
 
 // Returns the sum of w_i e^{-power h i} over up to a thousand points. Terms that underflow have a sum of less than
-// 1e-290. Apart from these terms, the relative error is at most 4096 u.
+// 1e-290. Apart from these terms, the relative error is at most 2^-41.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)
@@ -69,7 +71,7 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 }
 
 double below_top(const std::vector<Part>& parts, double epsilon) {
-    constexpr double kMore = 0x1p-29;  // largest excess over 1 of the total of a table of probabilities
+    constexpr double kMore = 0x1p-29;  // largest excess over 1 of the sum of probabilities from a user
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
     const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);
@@ -104,9 +106,9 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         rates.push_back(one);
         fall -= part.count * one.log_rest[0];
     }
-    // Some of the steps reveal no more than all steps, so any number of them gives a lower bound. The code takes as
-    // many as are needed to bring the subtracted term for the power 1/2 under e^-40. With more steps only the rounding
-    // errors would grow.
+    // The bound is the mass minus the smaller of two terms, one for each power. Some of the steps reveal no more than
+    // all steps, so any number of them gives a lower bound. The code takes as many as are needed to bring the term for
+    // the power 1/2 under e^-40. With more steps only the rounding errors would grow.
     const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
     double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
     for (std::size_t j = 0; j < parts.size(); ++j) {

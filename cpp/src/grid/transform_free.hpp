@@ -16,7 +16,7 @@ inline constexpr double kLeast = 1e-307;
 // Returns a number that no finite sum of losses exceeds.
 double top_of(const std::vector<Part>& parts);
 
-// Bounds on the P-mass of the composition at infinity.
+// Bounds on the P-mass (pld/law.hpp) of the composition at infinity.
 struct Infinity {
     double lower, upper;
 };
@@ -34,8 +34,8 @@ double nearly_one(const std::vector<Part>& parts, double epsilon);
 double left_of_all(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here ln
-// kappa(tilt) is log_kernel(tilt), and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of coarse
-// distributions that dominate the parts.
+// kappa(tilt) is log_kernel(tilt), and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of distributions
+// that dominate the parts, on coarse lattices.
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon);
 
 }  // namespace tightdp::grid

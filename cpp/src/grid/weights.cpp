@@ -1,4 +1,6 @@
-// Turns the masses of cells into weights of points (docs/theory/grid.md, sections 2 and 3).
+// Turns the masses of cells into weights of points (docs/theory/grid.md, sections 2 and 3). The upper side has
+// pessimistic weights, and the lower side optimistic ones (lattice.hpp). P-mass and Q-mass are explained in
+// pld/law.hpp.
 #include <algorithm>
 #include <cmath>
 
@@ -79,17 +81,19 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). At the fraction m of the
-// cell, measured in e^eps, the bound is the smallest of left m, most and right (1 - m).
+// Bound on how far a privacy profile, as a function of e^eps, lies below its chord over a cell, the line through its
+// values at the cell's ends (grid.md, formula 3). At the fraction m of the cell, measured in e^eps, the bound is the
+// smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
-// Returns how far the chords of the lower side lie below a privacy profile at each point. These distances are such that
-// the chords lie below the profile between the points too (grid.md, section 3.2). A cell with much mass needs large
-// distances at its ends, which would use up the mass of a neighbouring cell with little mass. So the distance at the
-// point between these two cells is limited by what the cell with little mass allows. The distance at the other end of
-// the cell with much mass is increased instead. `curve` holds the values of the profile at the points.
+// Returns how far the lower side's profile, which consists of chords, lies below a given privacy profile at each point.
+// These distances are such that the chords lie below the profile between the points too (grid.md, section 3.2). A cell
+// with much mass needs large distances at its ends, which would use up the mass of a neighbouring cell with little
+// mass. So the distance at the point between these two cells is limited by what the cell with little mass allows. The
+// distance at the other end of the cell with much mass is increased instead. `curve` holds the values of the profile at
+// the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);

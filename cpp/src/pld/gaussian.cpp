@@ -12,16 +12,18 @@
 namespace tightdp::grid {
 namespace {
 
-// Distance from the mean, in standard deviations, at which sketches end. Densities beyond are below e^-745 and
-// underflow.
+// Distance from the mean, in standard deviations, at which sketches end, the lists of edges of Density::sketch().
+// Densities beyond are below e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
-// Largest number of pieces into which one cell is split. This number of pieces takes a few milliseconds.
+// Largest number of pieces into which one cell of losses is split if it is too wide for a quadrature rule. This number
+// of pieces takes a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
-// Units of work for a piece, and for everything else in a cell that is computed in pieces or in a tail.
+// Units of work (runtime/work.hpp) for a piece, and for everything else in a cell that is computed in pieces or in a
+// tail.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 // Length from which an interval's normal mass is computed as a difference of two tails. The smaller tail is then at
 // most 0.62 of the larger one.
@@ -95,9 +97,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // Edges are a tenth of a standard deviation apart. Such edges give cumulants to a few percent, and tilts more
-        // precisely. The edges surround the mode of Q on the left and the mode of P on the right. If the two modes are
-        // far apart, there is a gap between them.
+        // Edges are a tenth of a standard deviation apart. From such edges, cumulants are estimated to a few percent,
+        // and the best tilt more precisely. The edges surround the mode of Q on the left and the mode of P on the
+        // right. If the two modes are far apart, there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);

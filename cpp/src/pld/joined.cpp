@@ -12,8 +12,9 @@
 namespace tightdp::grid {
 namespace {
 
-// A density that is equal to `right` at losses above zero. At losses below zero it is dP(-y) = e^{-y} dP(y), the mirror
-// image of `left`. A side that is null has no mass. Every lattice must have a point at zero.
+// A density that is equal to `right` at losses above zero. At losses below zero it is the mirror image of `left`:
+// dP(-y) = e^{-y} dP(y) for the losses y > 0 of `left`. The masses s and t of cells are those of CellBlock. A side that
+// is null has no mass. Every lattice must have a point at zero.
 class Joined final : public Density {
   public:
     Joined(std::shared_ptr<const Density> right, std::shared_ptr<const Density> left)
@@ -139,7 +140,8 @@ class Labelled final : public Density {
     double log_one_, log_other_, rel_;
 };
 
-// Returns the density of P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0) at losses >= 0.
+// Returns the density of P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0) at losses >= 0, where N(a) has the
+// mean a and the standard deviation 1.
 std::shared_ptr<const Density> opposed(double mu, double q) {
     return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);
 }
@@ -179,7 +181,8 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // The lattice has a point at zero, on which Joined relies. One more pair of atoms is on the lattice too.
+    // The lattice has a point at zero, the anchor, on which Joined relies. If there is just one pair of other atoms,
+    // the step puts it on the lattice too.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }

@@ -1,4 +1,5 @@
-// Privacy loss distributions with an exponential density or with atoms only, and the sketches of all distributions.
+// Privacy loss distributions with an exponential density or with atoms only, and the sketches of all distributions. A
+// sketch is a list of lumps of mass (Sketch).
 #include "law.hpp"
 
 #include <algorithm>
@@ -48,9 +49,9 @@ class Exponential final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges;
-        // Sketches are estimates, so any numbers of edges are allowed. Large tilts give weight to losses near the right
-        // end only. Near that end, each second edge halves the distance to the end, until doubles no longer tell edges
-        // apart.
+        // Sketches are estimates, so any numbers of edges are allowed. Large tilts, which multiply the mass at a loss y
+        // by e^{ty}, give weight to losses near the right end only. Near that end, each second edge halves the distance
+        // to the end, until doubles no longer tell edges apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
@@ -99,9 +100,9 @@ Sketch sketch_of(const Law& law) {
             for (std::size_t i = 0; i < count; ++i) {
                 const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
                 if (!(log_mass > kLeastLog)) continue;
-                // The mass of a cell becomes two equal lumps around the mean loss, with the variance of an even
+                // The mass of a cell becomes two equal lumps around the mean loss, with the variance of a uniform
                 // density. This precision is needed because errors of lumps add up over the steps. The mean loss is
-                // estimated from the mean of e^{-y}, by comparison with an even density.
+                // estimated from the mean of e^{-y}, by comparison with a uniform density.
                 const double w = edges[from + i + 1] - edges[from + i];
                 const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
                 const double mean = std::isfinite(skew) ? std::clamp(0.5 * w + skew, 0.0, w) : 0.5 * w;

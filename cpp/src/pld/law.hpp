@@ -1,9 +1,11 @@
 // Privacy loss distributions as the grid engine represents them: a density that is known by the exact masses of cells,
 // atoms, and a mass at infinity.
 //
-// A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. This distribution
-// determines Q: dQ = e^{-Y} dP, plus a mass `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1,
-// 2 and 6.
+// A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
+// distributions of a mechanism's output on two data sets that differ by one record. The mass of a set of outputs under
+// P is its P-mass, and the mass under Q its Q-mass. One pair (P, Q) dominates another pair if its privacy profile,
+// delta as a function of epsilon, is nowhere smaller. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
+// `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
 
 #include <atomic>
@@ -17,14 +19,15 @@
 
 namespace tightdp::grid {
 
-inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;
+inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;  // u = 2^-53 bounds the relative error of one rounding
 
 // Returns the larger of two errors. A NaN counts as larger than any number.
 inline double worst(double a, double b) {
     return a >= b || a != a ? a : b;
 }
 
-// Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
+// Masses of consecutive cells of a density, which are intervals [e_i, e_{i+1}) of losses y with the edges e_i. Each
+// mass is multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
 // rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if no
@@ -83,8 +86,8 @@ class Density {
     // Returns the largest loss, rounded up, or infinity if losses are unbounded.
     virtual double top() const = 0;
 
-    // Returns the edges of cells that are fine enough to estimate cumulants. The mass outside of all cells is below
-    // e^-700.
+    // Returns the edges of cells that are fine enough to estimate cumulants ln E[e^{tY}]. The mass outside of all cells
+    // is below e^-700.
     virtual std::vector<double> sketch() const = 0;
 };
 
@@ -97,7 +100,7 @@ struct Atom {
     double rel;       // relative error of the mass
 };
 
-// Lumps of mass at ascending losses, from which cumulants are estimated. Massless lumps fill the arrays up to a
+// Lumps of mass at ascending losses, from which cumulants are estimated. Lumps without mass fill the arrays up to a
 // multiple of 8.
 struct Sketch {
     std::vector<double> loss, mass, log_mass;
@@ -121,12 +124,12 @@ struct Law {
     double total_rel = 0;       // largest distance from 1 of the total of masses that a user gave
     double loss_slack = 0;
     bool cut = false;   // whether larger losses were left out because their mass is too small for a double
-    double anchor = 0;  // a loss that should be a lattice point
+    double anchor = 0;  // a loss that should be a point of the lattice on which losses are composed (grid/lattice.hpp)
     double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
     // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
-    // and all use the one that was stored first. No thread waits for another. A forked child has a copy of the
-    // distribution but not the other thread, so it would wait for ever.
+    // and all use the one that was stored first. No thread waits for another. Otherwise a forked child might wait for
+    // ever for a thread that only its parent has.
     const Sketch& sketch() const;
 
     // Returns an upper bound on the finite losses, except for those that were left out (`cut`).

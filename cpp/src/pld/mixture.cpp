@@ -1,10 +1,14 @@
 // The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
-// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where a_i, b_j >= 0 and all standard deviations are 1. Components with a
-// positive shift a_i are called "ahead", and components with a negative shift -b_j "behind". The likelihood ratio
-// increases with the output z, so a cell of losses is a cell of outputs. The masses of this cell are sums, with
-// positive factors, of the masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may
-// include components behind, but then only losses >= 0 may be used as edges.
+// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where N(a) has the mean a and the standard deviation 1. The
+// numbers a_i and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a
+// negative shift -b_j "behind". The likelihood ratio increases with the output z, so a cell of losses is a cell of
+// outputs. The masses of this cell are sums, with positive factors, of the masses of the Gaussian pairs (N(a_i), N(0))
+// and (N(0), N(-b_j)) at the same outputs. P may include components behind, but then only losses >= 0 may be used as
+// edges of cells.
+//
+// Newton's method finds the output at a given loss. The method starts from a table of outputs, called nodes, with their
+// losses and the slopes of the loss there. Some of the table's losses are the sketch, the edges of Density::sketch().
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -31,13 +35,14 @@ constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// Units of work for one component and one cell. Every component takes kFaintUnits, which include the first few
-// evaluations of the loss, and kLookUnits for each further evaluation. A component that counts in the cell takes
-// kComponentUnits in addition.
+// Units of work (runtime/work.hpp) for one component and one cell. Every component takes kFaintUnits, which include the
+// first few evaluations of the loss, and kLookUnits for each further evaluation. A component that counts in the cell
+// takes kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
-// ln of the largest ratio of two components' shares of a density at which the component with the smaller share is left
-// out. The shares of 96 such components together are less than u times the other share.
+// A component's share at an output is its weight times its density there. kFaint is ln of the largest ratio of two
+// shares at which the component with the smaller share is left out. The shares of 96 such components together are less
+// than 2^-53 times the other share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -157,7 +162,7 @@ class Mixture final : public Density {
         double loss, slope, error;
     };
     // The logarithm of the ratio of the density of P or of Q to the density of N(0), and a bound on the error of this
-    // logarithm. `mean` is the mean shift under the posterior weights.
+    // logarithm. `mean` is the mean shift of the components, given the output.
     struct Side {
         double log, mean, error;
     };
@@ -509,8 +514,8 @@ class Mixture final : public Density {
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
-    double bottom_ = -kInfinity, top_ = kInfinity;
-    bool shared_ = false;
+    double bottom_ = -kInfinity, top_ = kInfinity;  // the limits of the losses
+    bool shared_ = false;  // whether P includes components behind
     std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
     std::vector<double> sketch_;
 };

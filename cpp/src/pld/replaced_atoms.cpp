@@ -11,7 +11,8 @@ namespace tightdp::grid {
 namespace {
 
 // log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both functions have a relative
-// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge. The terms of each sum have one sign.
+// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. The terms of each sum have one
+// sign.
 constexpr double kLarge = 200;
 double log_mixed_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
@@ -36,7 +37,8 @@ constexpr double kLeastLog = -1020;
 // Number of cells of the noise between an output and the output that is moved by the sensitivity.
 constexpr double kCells = 512;
 
-// Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses.
+// Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses. N(a) is the
+// distribution of the noise plus a times the sensitivity.
 class MixedAtoms {
   public:
     explicit MixedAtoms(double q) : q_(q) {}
@@ -80,9 +82,9 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
-        // The class with a slightly larger delta, for which delta (2 + E) >= 1, has the losses infinity and 0. On a
-        // sample the curve is at most q times the curve of this class. The lower distribution belongs to removing a
-        // record.
+        // The class of all (epsilon, delta)-DP mechanisms with a slightly larger delta, for which delta (2 + E) >= 1,
+        // has the losses infinity and 0. On a sample the curve is at most q times the curve of this class. The lower
+        // distribution belongs to removing a record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
         const LawPtr removed = approximate_dp(epsilon, delta);
@@ -101,7 +103,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // P is E times as likely as R in this layer of replace.md, and Q is impossible.
+        // P is E times as likely as R, the distribution without the record, and Q is impossible. This layer of
+        // replace.md, section 1, begins at 0 and ends at delta.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});

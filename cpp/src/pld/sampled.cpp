@@ -17,9 +17,10 @@ double rounding(double log) {
     return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0;
 }
 
-// The losses y of the base distribution that become the edges x after sampling, the ratio e^{sign y}, and a bound on
-// the error of y in units of x. sign is 1 for removing a record and -1 for adding one. An edge has the same y, to the
-// last bit, by itself and in a block: mass between two different versions of an edge would be lost.
+// The edges x of cells after sampling, and for each edge the loss y of the base distribution that becomes x. The base
+// distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, and `slack` bounds the error of y in
+// units of x. sign is 1 for removing a record and -1 for adding one. An edge has the same y, to the last bit, by itself
+// and in a block: mass between two different versions of an edge would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];
@@ -50,7 +51,7 @@ class Sampled : public Density {
 };
 
 // The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass of a
-// cell stays the same, and t is multiplied by q.
+// cell stays the same, and its mass t (CellBlock) is multiplied by q.
 class Remove final : public Sampled {
   public:
     using Sampled::Sampled;
@@ -79,7 +80,7 @@ class Remove final : public Sampled {
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
             out.put(first, {std::exp(x[first]) * q, q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q, scale,
                             std::max(left.p.rel, left.q.rel) + 16 * u, kInfinity});
-            // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u.
+            // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u = 2^-51.
             out.slack = worst(out.slack, 4 * u);
         }
         for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, made.slack[i]);
@@ -112,7 +113,7 @@ class Remove final : public Sampled {
 };
 
 // The pair (P, (1-q) P + q Q) for adding a record. A loss y of (P, Q) becomes x = -log(1 - q + q e^{-y}). The P-mass of
-// a cell stays the same, and t is multiplied by q e^{x - y} = 1 - (1-q) e^x.
+// a cell stays the same, and its mass t (CellBlock) is multiplied by q e^{x - y} = 1 - (1-q) e^x.
 class Add final : public Sampled {
   public:
     using Sampled::Sampled;

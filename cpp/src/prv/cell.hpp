@@ -1,7 +1,7 @@
-// The probability of one cell of a grid. On a device each thread computes one cell. The host uses these functions in
-// tests and for distributions whose cells need not be computed fast (docs/theory/prv.md, sections 2 and 4.1). The
-// functions have to be compiled without contraction, so that the cells on both sides of an edge use exactly the same
-// edge.
+// The probability of one cell of a grid, an interval of privacy losses between two edges. On a device each thread
+// computes one cell. The host uses these functions in tests and for distributions whose cells need not be computed fast
+// (docs/theory/prv.md, sections 2 and 4.1). The functions have to be compiled without contraction, so that the cells on
+// both sides of an edge use exactly the same edge.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Cells {
 };
 
 // Returns Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is subtracted from 1. The relative error is at
-// most 16 u. The result is 0 for |z| beyond 38.
+// most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
 TIGHTDP_HD inline double signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;

@@ -62,7 +62,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
 }  // namespace
 
 Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
-    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work for a transform
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work (runtime/work.hpp)
     work::spend(units);
     const auto fft = RealFft::plan(circle.n);
     Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};
@@ -128,7 +128,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // If this condition failed, the second-order terms might exceed the factors 1.1.
+    // If this condition failed, the factors 1.1 might not cover the terms of second order in the errors.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

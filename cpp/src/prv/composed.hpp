@@ -8,7 +8,8 @@
 
 namespace tightdp::prv {
 
-// A composition on a circular grid. Its curve satisfies
+// A composition on a circular grid. Its curve satisfies the following, where `mesh` bounds the errors in epsilon and
+// `tails` the probability that the grid leaves out or that an error exceeds `mesh`:
 //     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding,
 // where `rounding` is the bound for the point where the curve is read (docs/theory/prv.md, Theorem 2).
 class Composed {

@@ -17,7 +17,8 @@ constexpr double u = kUnitRoundoff;
 // number.
 constexpr double kLeast = 1e-320;
 
-// The runs as parts without failures. Gaussians are merged into one part, because their mu^2 add up.
+// The runs as parts without failures, the events in which a run reveals everything (Run). Gaussians are merged into one
+// part, because their mu^2 (GaussianLaw) add up.
 struct Merged {
     std::vector<Run> parts;
     Interval failure{0, 0};  // probability that some run fails
@@ -74,7 +75,7 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     answer.tails = composed->tails();
     answer.step = found.step;
     answer.points = static_cast<double>(found.n);
-    // The domain has room for a displacement of at most this much.
+    // The circle of grid points has room for errors in epsilon of at most this size.
     if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
     return composed;
 }

@@ -30,8 +30,8 @@ struct Request {
 
 // --- The part of the work that may be done on a device: cells, transforms and powers.
 
-// A circle of n points, where n is a power of two. `spans` has, for each part, the cells [first, first + count) of the
-// grid hZ that hold the distribution of the part.
+// A circle of n points, where n is a power of two. `spans` has, for each part, the cells [first, first + count) that
+// hold the distribution of the part. Cell i belongs to the loss i h.
 struct Circle {
     double h;
     std::size_t n;

@@ -45,7 +45,7 @@ class Curve {
 
     // Returns a bound on the rounding errors of delta() and of the values that epsilon() reads, relative to the sum of
     // the magnitudes of p. The bound does not include the rounding of eps and of the points, which moves eps by at most
-    // 16 u (|eps| + 1).
+    // 2^-49 (|eps| + 1).
     double rounding_bound() const;
 
   private:

@@ -53,7 +53,7 @@ double loss_at(const SampledLaw& law, double z) {  // z = x/sigma
 
 Support support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
-    double right = far;  // right end of the range of x, in units of sigma
+    double right = far;  // right end of the range of x (SampledLaw), in units of sigma
     if (!law.add) {
         // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is counted from the shifted centre.
         // The condition holds at `high`.

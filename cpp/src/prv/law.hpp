@@ -64,7 +64,8 @@ Mean mean(const Law& law);
 double edge_error(const Law& law, const Support& s);
 
 // Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each out[i] is within a relative
-// 4 u of the probability between displaced edges. At most two cells have an absolute error of 2 u instead.
+// 2^-51 of the probability between edges that are displaced by up to edge_error(). At most two cells have an absolute
+// error of 2^-52 instead.
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).

@@ -1,3 +1,4 @@
+// Bounds from the moments E[e^{cY}] of privacy losses Y (docs/theory/prv.md, section 3).
 #include "moments.hpp"
 
 #include <algorithm>
@@ -9,13 +10,15 @@
 namespace tightdp::prv {
 namespace {
 
-// Smallest and largest c that is tried. At a smaller c, a moment bound says no more than epsilon >= 0 and the support
-// do. At a larger c, the distribution is so narrow that the support gives a better bound.
+// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound says no more
+// than epsilon >= 0 and the support do. At a larger c, the distribution is so narrow that the support gives a better
+// bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
 // Factor that covers the relative error of each closed form, 64 units of roundoff.
 constexpr double kSlack = 1 + 64 * kUnitRoundoff;
 
+// Each cgf_of() returns ln E[e^{cY}], the cumulant generating function of one loss Y at c.
 double cgf_of(const GaussianLaw& law, double c) {
     const double mu = law.mu * (1 + law.spread);
     return 0.5 * mu * mu * c * (c + 1);

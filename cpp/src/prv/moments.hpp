@@ -10,8 +10,8 @@
 
 namespace tightdp::prv {
 
-// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures. Bounds on the sum S of all losses
-// follow from K.
+// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures (Run in composition.hpp). Bounds on
+// the sum S of all losses follow from K.
 class Moments {
   public:
     explicit Moments(std::vector<Run> parts);

@@ -1,4 +1,5 @@
-// The spacing and the domain of the grid for one composition, chosen by the theorem of docs/theory/prv.md, section 3.
+// The spacing and the range of the circular grid of losses for one composition, chosen by the theorem of
+// docs/theory/prv.md, section 3.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 namespace tightdp::prv {
 
 struct Plan {
-    // Largest sum of all errors in epsilon, in units of eps_error. The domain has room for errors of this size.
+    // Largest sum of all errors in epsilon, in units of eps_error. The grid has room for errors of this size.
     static constexpr double kMargin = 1.25;
 
     double step = 0;                // spacing h of the grid

@@ -1,3 +1,4 @@
+// Writes random words and values to arrays, in the tiles of tightdp/random/tile.hpp.
 #include "draws.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Adds exactly rounded normal draws to arrays (tightdp/random/rounded_normal.hpp). Draws come in tiles
+// (tightdp/random/tile.hpp). A draw is in doubt if its first digits do not decide how it rounds.
 #include "rounded_normal.hpp"
 
 #include <algorithm>

@@ -146,7 +146,7 @@ template <int bytes>
 void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
     using Register = AesRegister<bytes>;
     using Word = typename Register::Word;
-    constexpr int kBlocks = bytes / 16, kTogether = 8;  // // blocks in a register, and registers at a time
+    constexpr int kBlocks = bytes / 16, kTogether = 8;  // blocks in a register, and registers at a time
     Word keys[kAesRounds + 1];
     for (int r = 0; r <= kAesRounds; ++r) {
         __m128i key;

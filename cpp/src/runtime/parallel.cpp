@@ -24,9 +24,9 @@ void pause() noexcept {
 #endif
 }
 
-// Number of pauses after which a helper that waits for a job goes to sleep. These pauses take a few hundred
-// microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of training on small
-// batches, and a fiftieth of the time for which OpenMP spins.
+// Number of pauses after which a helper, a thread of the pool, goes to sleep while it waits for a job. These pauses
+// take a few hundred microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of
+// training on small batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
 // Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. After
@@ -98,8 +98,8 @@ class Pool {
         system::keep_off(here, helpers_);
     }
 
-    // The loop of a helper. It takes the next place in the team, waits until the team is closed, and works. A helper
-    // that is too late, or finds all places taken, waits for the next job.
+    // The loop of a helper. A helper takes the next place in the team, waits until the team is closed, and works. A
+    // helper that is too late, or finds all places taken, waits for the next job.
     void serve() {
         std::fesetenv(FE_DFL_ENV);  // the thread that started this one may round in another mode
         for (unsigned seen = 0;;) {

@@ -29,8 +29,8 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// Makes the workers of a job wait for each other. A worker spins, since the wait takes microseconds. It yields its
-// processor if the wait is longer, as on a machine with more threads than processors.
+// Makes the workers of a job wait for each other. A worker spins, since the wait takes microseconds. A worker yields
+// its processor if the wait is longer, as on a machine with more threads than processors.
 class SpinBarrier {
   public:
     void wait(int workers) noexcept;

@@ -1,9 +1,9 @@
 // Budgets of work for a question (the computation of an epsilon, delta or similar quantity), and the interruption of
 // long computations.
 //
-// Work is counted in units of about a nanosecond of one core. It is counted by operations, and not measured by a clock.
-// Whether a budget suffices therefore depends on the question alone, and so does the answer. A result that is found in
-// a store or cache is charged with the work that computed it. Each thread has its own counter.
+// Work is counted in units of about a nanosecond of one core. Work is counted by operations, and not measured by a
+// clock. Whether a budget suffices therefore depends on the question alone, and so does the answer. A result that is
+// found in a store or cache is charged with the work that computed it. Each thread has its own counter.
 #pragma once
 
 #include <atomic>

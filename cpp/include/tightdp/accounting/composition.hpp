@@ -48,8 +48,8 @@ class Mechanism {
     // Any mechanism that is epsilon-DP or (epsilon, delta)-DP, with epsilon in [0, 1e6] and delta in [0, 1].
     static Mechanism pure_dp(double epsilon);
     static Mechanism approximate_dp(double epsilon, double delta);
-    // Any mechanism whose privacy loss lies in an interval of length eta in [0, 1e6], such as the exponential
-    // mechanism.
+    // Any mechanism whose privacy loss, for each pair of neighbours, lies in some interval of length eta. The
+    // exponential mechanism is an example. eta is in [0, 1e6].
     static Mechanism bounded_range(double eta);
     // Randomised response. With probability `noise_parameter` in (0, 1] the answer is chosen uniformly from
     // `num_buckets` answers, and otherwise the answer is the true one. `num_buckets` is an integer in [2, 2^53).
@@ -70,7 +70,8 @@ class Mechanism {
     const Content& content() const { return *content_; }
 
   private:
-    // Returns a mechanism for adding and removing a record that has the privacy loss of this one under `neighbors`.
+    // Returns a mechanism whose privacy loss under Neighbors::add_or_remove is the privacy loss of this mechanism under
+    // `neighbors`.
     Mechanism translated(Neighbors neighbors) const;
 
     friend class Composition;

@@ -52,9 +52,9 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 
 }  // namespace detail
 
-// Computes a point of the privacy profile at eps >= 0. The number of standard deviations t = eps/mu - mu/2 is stored as
-// the sum of two doubles, t and `rest`. An error of t causes a relative error of delta that is t times as large. If
-// eps/mu > 1e140, delta is 0.
+// Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
+// mean of the privacy loss, in standard deviations. This number is stored as the sum of two doubles, t and `rest`. An
+// error of t causes a relative error of delta that is t times as large. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
@@ -115,7 +115,7 @@ inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     };
     if (at_most(0)) return {0, 0};
     const double target = std::log(delta);
-    // delta(eps) <= P[Y > eps] <= e^{-t^2/2} for t >= 0
+    // delta(eps) <= P[Y > eps] <= e^{-t^2/2} for the privacy loss Y, if t = eps/mu - mu/2 >= 0.
     double low = 0, high = mu * (0.5 * mu + std::sqrt(-2 * target)) * (1 + 1e-12);
     double eps = high, slope = 1;
     for (int i = 0; i < 200; ++i) {

@@ -20,9 +20,9 @@ TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
 // Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100, which is far more
 // than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
 // norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
-// contributes nothing. Under `flat`, F is exactly the weight if the norm is below max_norm by more than the slack and
-// the weight needs no rounding. F is never subnormal, but 0 instead, since a subnormal quotient or factor has lost bits
-// and may have been rounded up.
+// contributes nothing. Under `flat`, F is exactly the weight if the norm is below max_norm by more than Rounding::slack
+// and the weight needs no rounding. F is never subnormal, but 0 instead, since a subnormal quotient or factor has lost
+// bits and may have been rounded up.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
     if (!(norm <= 1.7976931348623157e308) || weight * max_norm < rounding.smallest) return 0.0;
@@ -37,10 +37,10 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
     return rounding.to_single ? round_down_to_single(factor) : factor;
 }
 
-// Returns the factor T of the exact form, from the factor F of an example g. The example adds the integers
-// trunc(fl(T g_j)), where fl denotes rounding to floating point. The L2 norm of these integers is at most
-// weight * max_norm / grid (docs/theory/clipping.md, section 7). The grid is a power of two, so that T is exactly
-// F / grid, or with `to_single` this number rounded down to 24 bits. T is 0 if it would be subnormal.
+// Returns the factor T of the exact form, in which sums are sums of integers, from the factor F of an example g. The
+// example adds the integers trunc(fl(T g_j)), where fl denotes rounding to floating point. The L2 norm of these
+// integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). The grid is a power of two, so
+// that T is exactly F / grid, or with `to_single` this number rounded down to 24 bits. T is 0 if it would be subnormal.
 TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
     const double scaled = at_most(factor * inverse_grid, to_single);
     if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;

@@ -1,5 +1,5 @@
-// Computes the eight normals of one lane of a tile, which is the work of one thread of a device (GPU). The results have
-// the same bits as those of random/normal.exact.simd.cpp.
+// Computes the eight normals of one lane of a tile (tile.hpp), which is the work of one thread of a device (GPU). The
+// results have the same bits as those of random/normal.exact.simd.cpp.
 #pragma once
 
 #include "normal.hpp"

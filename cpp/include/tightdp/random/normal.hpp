@@ -34,9 +34,10 @@ TIGHTDP_FORMULA Real horner(Real x, Real highest, Lower... lower) noexcept {
     return highest;
 }
 
-// Constants of a floating-point type, and three polynomials. log_tail is (log((1+s)/(1-s)) - 2s)/s^3 as a polynomial in
-// z = s^2 on [0, .0295]. sin_turn is sin(2 pi x)/x, and cos_turn is (cos(2 pi x) - 1)/x^2, both as polynomials in
-// y = x^2 on [0, 1/64].
+// Constants of a floating-point type, which describe its bits: kMantissa is the number of stored bits of a significand,
+// kOne are the bits of 1, and kSqrtHalf those of sqrt(1/2). Three polynomials approximate functions. log_tail is
+// (log((1+s)/(1-s)) - 2s)/s^3 as a polynomial in z = s^2 on [0, .0295]. sin_turn is sin(2 pi x)/x, and cos_turn is
+// (cos(2 pi x) - 1)/x^2, both as polynomials in y = x^2 on [0, 1/64].
 template <class Real>
 struct Coefficients;
 
@@ -46,7 +47,8 @@ struct Coefficients<double> {
     static constexpr int kMantissa = 52;
     static constexpr Bits kOne = 0x3ff0000000000000u;
     static constexpr Bits kSqrtHalf = 0x3fe6a09e667f3bcdu;
-    static constexpr Bits kIntegerBits = 0x4330000000000000u;  // bits of 2^52: an or with an integer adds the integer
+    // Bits of the double 2^52. The bitwise or of these bits and an integer i < 2^52 is the double 2^52 + i.
+    static constexpr Bits kIntegerBits = 0x4330000000000000u;
     static constexpr double kInteger = 0x1p52;
     // ln 2 in two parts. The first part has 42 bits, so that its product with an exponent is exact.
     static constexpr double kLn2High = 0x1.62e42fefa3800p-1, kLn2Low = 5.4979230187083712e-14;
@@ -71,7 +73,7 @@ struct Coefficients<float> {
     static constexpr int kMantissa = 23;
     static constexpr Bits kOne = 0x3f800000u;
     static constexpr Bits kSqrtHalf = 0x3f3504f3u;
-    static constexpr Bits kIntegerBits = 0x4b000000u;  // 2^23
+    static constexpr Bits kIntegerBits = 0x4b000000u;  // bits of the float 2^23
     static constexpr float kInteger = 0x1p23f;
     static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 1.42860682e-6f;
 
@@ -104,27 +106,28 @@ TIGHTDP_FORMULA float root(float x) noexcept {
 }  // namespace detail
 
 // Returns -2 ln((U + 1/2)/2^64) for U = 2^32 high + low. The value is between 2^-64 and 90.2, and its relative error is
-// at most 3 ulp.
+// at most 3 ulp. In the code, f = U + 1/2 = 2^64 u.
 template <class Real>
 TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low) noexcept {
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
     const Real f = static_cast<Real>(high) * two32 + (static_cast<Real>(low) + half);
-    // `complement` is 2^64 - 1 - U if u >= 1/2. The complement is computed as an exclusive or with a mask. GCC 12 would
-    // compile ~x to AVX-512 code that waits for the register that it overwrites, so that iterations of the loop could
-    // not overlap.
+    // If u >= 1/2, `complement` is 2^64 - f, so that 1 - u = complement / 2^64. The bits of U are complemented by an
+    // exclusive or with a mask. GCC 12 would compile ~x to AVX-512 code that waits for the register that it overwrites,
+    // so that iterations of the loop could not overlap.
     const std::int32_t top = static_cast<std::int32_t>(high) >> 31;
     const std::uint32_t complement_low = low ^ static_cast<std::uint32_t>(top);
     const Real complement = static_cast<Real>(static_cast<std::int32_t>(high) ^ top) * two32 +
                             (static_cast<Real>(complement_low) + half);
-    // Splits f into 2^k m with m in [sqrt(1/2), sqrt(2)).
+    // Splits f into 2^(k + 64) m with m in [sqrt(1/2), sqrt(2)), so that u = 2^k m.
     const Bits shifted = detail::reinterpret<Bits>(f) + (C::kOne - C::kSqrtHalf);
     const Bits exponent = shifted >> C::kMantissa;
     const Real m = detail::reinterpret<Real>((shifted & ((Bits{1} << C::kMantissa) - 1)) + C::kSqrtHalf);
     const Real bias = C::kInteger + static_cast<Real>((C::kOne >> C::kMantissa) + 64);
     const Real k = detail::reinterpret<Real>(exponent | C::kIntegerBits) - bias;
-    // ln m = log1p(t). If u is near 1, t is computed from the complement of the bits, so that nothing cancels.
+    // ln m = log1p(t) = log((1 + s)/(1 - s)) for t = m - 1 and s = t/(2 + t). If u is near 1, t is computed from the
+    // complement, so that nothing cancels.
     const Real t = k == 0 ? -complement * two_64 : m - 1;
     const Real s = t / (2 + t);
     const Real z = s * s;
@@ -145,8 +148,8 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     // is done on the integers.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
-    // Keeps the rest as sign and magnitude, so that two floats never cancel. For the integer R of the rest,
-    // -(R + 1/2) = ~R + 1/2.
+    // Keeps the rest as sign and magnitude, so that two floats never cancel. Let the integer R consist of `rest` and
+    // `low`, so that the rest is (R + 1/2)/2^64 of a turn. Then -(R + 1/2) = ~R + 1/2.
     const std::int32_t sign = rest >> 31;
     const std::uint32_t magnitude_low = low ^ static_cast<std::uint32_t>(sign);
     const Real x =

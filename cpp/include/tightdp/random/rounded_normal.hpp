@@ -62,8 +62,8 @@ TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std:
     const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
     std::uint32_t words[4];
     lane_words(stream, tile, lane, k, words);
-    // The other normal of the pair is not needed and gets the deviation 0, with which it is in doubt only if the first
-    // digits of x are outside of the limits `lowest` and `highest` (rounding.hpp).
+    // The other normal of the pair is not needed and gets the deviation 0. A normal with this deviation is in doubt
+    // only if the first digits of x are outside of the limits `lowest` and `highest` (rounding.hpp).
     const bool sine = rest % (2 * kLanes) >= kLanes;
     const RoundedPair pair =
         rounded_pair<first_bits>(stream, pair_of(tile, lane, k), words, sine ? 0 : sigma, sine ? sigma : 0);

@@ -1,6 +1,7 @@
 // Rounds sigma z to an integer for a floating-point normal z, and tells whether sigma Z rounds to the same integer for
-// the exact normal Z. If this is not certain, the draw is called "in doubt" (docs/theory/noise.md, section 5.2).
-// Compile without contraction (normal.hpp).
+// the exact normal Z. If this is not certain, the draw is called "in doubt" (docs/theory/noise.md, section 5.2). Both
+// normals are computed from two uniform numbers x and y by the method of Box and Muller. Compile without contraction
+// (normal.hpp).
 #pragma once
 
 #include "normal.hpp"

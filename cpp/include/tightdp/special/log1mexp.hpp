@@ -8,7 +8,7 @@
 
 namespace tightdp {
 
-// Returns ln(1 - e^x) for x <= 0, which is -inf at 0, and NaN for x > 0. The relative error is at most 6 u
+// Returns ln(1 - e^x) for x <= 0, which is -inf at 0, and NaN for x > 0. The relative error is at most 6 * 2^-53
 // (docs/theory/special.md, section 3).
 TIGHTDP_HD inline double log1mexp(double x) noexcept {
     constexpr double ln2 = 0.69314718055994530942;  // at x = -ln 2, e^x and 1 - e^x are equally large

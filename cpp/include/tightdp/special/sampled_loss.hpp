@@ -12,7 +12,7 @@ inline constexpr double kExp700 = 1.0142320547350045e304;  // e^700
 
 // Returns y = ln(1 - q + q e^t) for q in (0, 1]. If t = (x - 1/2)/s^2, y is the logarithm of a ratio of two densities
 // at the output x: the density of (1-q) N(0, s^2) + q N(1, s^2), and the density of N(0, s^2). y increases with t and
-// is larger than ln(1 - q). The error is at most 8 u |y| (docs/theory/special.md, section 5).
+// is larger than ln(1 - q). The error is at most 2^-50 |y| (docs/theory/special.md, section 5).
 TIGHTDP_HD inline double sampled_loss(double t, double q) noexcept {
     if (q == 1) return t;
     if (t > 700) {  // e^t may overflow, so it is taken in two factors; 1 - q + q e^t rounds to 1 + q e^t
@@ -23,8 +23,8 @@ TIGHTDP_HD inline double sampled_loss(double t, double q) noexcept {
     return z > -0.5 ? std::log1p(z) : std::log((1 - q) + q * std::exp(t));
 }
 
-// Returns the inverse, t = ln((e^y - 1 + q)/q), which is -inf for y <= ln(1 - q). The result differs by at most 8 u |t|
-// from the inverse at some y' with |y' - y| <= 8 u |y|.
+// Returns the inverse, t = ln((e^y - 1 + q)/q), which is -inf for y <= ln(1 - q). The result differs from the inverse
+// at some y' with |y' - y| <= 2^-50 |y| by at most 2^-50 |t|.
 TIGHTDP_HD inline double sampled_loss_inverse(double y, double q) noexcept {
     if (q == 1) return y;
     if (y > 1) return y + std::log1p((q - 1) * std::exp(-y)) - std::log(q);

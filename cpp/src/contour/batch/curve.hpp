@@ -68,8 +68,8 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length of the line of integration as CompositionMgf::length_by_cells does. Abscissae are divided into
-// levels by a constant factor, and each lane computes the decay for one level.
+// Chooses the length of the line of integration as CompositionMgf::length_by_cells does. The imaginary parts s are
+// divided into ranges by a constant factor, and each lane computes the decay for one range.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -1,3 +1,5 @@
+// Computes bounds on epsilon for many settings on threads. A setting is a noise multiplier, a sampling probability, a
+// number of steps and a delta.
 #include "epsilon_batch.hpp"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
     Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
-    // "add" changes neither end if its largest loss is at most the lower end for "remove".
+    // The direction "add" changes neither end if its largest loss is at most the lower end for "remove".
     const double most = steps * largest_add_loss(q) * (1 + 18 * kUnitRoundoff);
     if (r.status == Status::certified && !plain && !(most <= r.lower))
         r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));

@@ -1,4 +1,5 @@
-// Bounds on epsilon(delta) for many independent settings, computed on threads.
+// Bounds on epsilon(delta) for many independent settings, computed on threads. A setting consists of a noise
+// multiplier, a sampling probability, a number of steps and a delta.
 #pragma once
 
 #include <cstdint>

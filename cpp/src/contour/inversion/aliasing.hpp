@@ -1,4 +1,5 @@
-// Aliasing, the error in delta of the infinite trapezoid rule (docs/theory/contour.md, section 2).
+// Aliasing, the error in delta of the infinite trapezoid rule along the line c + is (docs/theory/contour.md, section
+// 2). The rule with a given step adds multiples of the curve's values at distances of the period 2 pi / step.
 #pragma once
 
 #include <cmath>

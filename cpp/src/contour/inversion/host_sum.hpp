@@ -1,4 +1,5 @@
-// The trapezoid sum over the abscissae, in the memory of the host.
+// The trapezoid sum over the abscissae z = c + i m step, in the memory of the host. trapezoid_sum.hpp explains the sum,
+// its ordinates and M.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace tightdp::contour {
 
-// Units of work for the functions at one abscissa, such as its sine and cosine.
+// Units of work (runtime/work.hpp) for the functions at one abscissa, such as its sine and cosine.
 inline constexpr std::int64_t kAbscissaUnits = 20;
 
 class HostSum {
   public:
-    // Computes the ordinates from ln(M(z)/M(c)) at the abscissae. `ratios` does not include the plain Gaussians, which
-    // are given by mu2.
+    // Computes the ordinates from ln(M(z)/M(c)) at the abscissae. `ratios` does not include the Gaussians without
+    // sampling, which are given by mu2.
     void set(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
         const std::size_t n = ratios.size();
         memory_.resize(4 * n);

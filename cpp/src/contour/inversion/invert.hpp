@@ -1,6 +1,6 @@
 // Certified bounds on delta(epsilon) and epsilon(delta) of a Curve (plan.hpp) by the trapezoid sum
 // (docs/theory/contour.md, sections 1 and 6). In addition to the members that the planner uses, a Curve has
-//     void transform(plan)                computes the ordinates from the nodes that were placed for the plan
+//     void transform(plan)                computes the ordinates, from which sums are computed (trapezoid_sum.hpp)
 //     CurveValue value(plan, epsilon)     computes the sum at epsilon from the ordinates
 //     long nodes()                        returns the number of nodes
 //     kEnough                             fraction of the error at which Newton's iteration ends
@@ -105,8 +105,8 @@ TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, dou
     return r;
 }
 
-// Largest distance of a result from the point that its plan was made for, in nats of delta. Further away, the aliasing
-// error exceeds the tolerance.
+// Largest distance of a result from the epsilon for which its plan was made, multiplied by c, which is about the
+// distance in ln delta. Further away, the aliasing error exceeds the tolerance.
 inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
 inline constexpr double kNarrow = 1e-8;

@@ -1,4 +1,7 @@
 // The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
+// The sum inverts M, the moment generating function of the privacy loss, along the line c + is. Its abscissa is c > 0.
+// The sum with a given step contains copies of the curve at distances of the period 2 pi / step. The resulting aliasing
+// error is bounded by M at two auxiliary abscissae, one on each side of c.
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
 // host, and contour/batch/curve.hpp on a device. A Curve has
@@ -35,7 +38,7 @@ struct Plan {
     // Whether c belongs to a saddle point. If c does not, it is chosen from a first solution.
     bool consistent = false;
     double step = 0;
-    std::int64_t count = 0;  // the sum runs over the abscissae c + i m step, m = 0..count
+    std::int64_t count = 0;  // the sum runs over the points c + i m step, m = 0..count
     double log_decay = 0;    // |M(c + is)/M(c)| <= e^log_decay is proved for s >= count * step
     AliasSide left, right;
     CertifiedLogMgf k{};
@@ -193,8 +196,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // If the distribution has a far lobe (small q, large sigma), the tilt jumps across it and no abscissa is a saddle
-    // point.
+    // If q is small and sigma large, the distribution, tilted to a growing c, gets a second lobe far to the right, and
+    // its mean jumps to this lobe. Then no abscissa is a saddle point for some epsilons.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
     // The abscissa is moved to a distance of two widths 1/sd from the pole at 0. The move is left out if the

@@ -1,6 +1,7 @@
-// The saddle point of G(c) e^{-c eps}, where G(z) = M(z) / (z (z + 1)), and the normal approximation around an abscissa
-// c (docs/theory/contour.md, section 1). Both are estimates that guide the choice of the contour. The bounds do not
-// depend on the precision of these estimates.
+// The saddle point of G(c) e^{-c eps}, the c > 0 at which this product is smallest, and the normal approximation around
+// an abscissa c (docs/theory/contour.md, section 1). Here G(z) = M(z) / (z (z + 1)), and M is the moment generating
+// function of the privacy loss. Both are estimates that guide the choice of the contour. The bounds do not depend on
+// the precision of these estimates.
 #pragma once
 
 #include <cmath>
@@ -32,8 +33,8 @@ TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
     return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
-// Estimates ln delta(epsilon) as if the distribution that is tilted to c were normal. The estimate is good near the
-// saddle point and usable elsewhere.
+// Estimates ln delta(epsilon) as if the privacy loss y were normal once its distribution is tilted to c, by the factor
+// e^{cy} / M(c). The estimate is good near the saddle point and usable elsewhere.
 TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;

@@ -1,5 +1,5 @@
-// The finite trapezoid sum over the abscissae and the bounds on its errors (docs/theory/contour.md, sections 1 to 5
-// and 7).
+// The finite trapezoid sum over the abscissae z = c + i m step, which approximates delta(epsilon), and the bounds on
+// its errors (docs/theory/contour.md, sections 1 to 5 and 7). M is the moment generating function of the privacy loss.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,8 @@ struct LogRatio {
 struct Ordinates {
     double *re, *im, *rule, *round;
 
-    // Sets the ordinate m from the logarithm l, to which the plain Gaussians with this mu2 are added.
+    // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is their sum of
+    // count / sigma^2.
     TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
@@ -83,9 +84,9 @@ struct CurveValue {
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
-// Computes the sum at epsilon by the lanes of a team. `trigonometry` is the error of a sine, a cosine, their products
-// and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff. `trigonometry` is 2 on
-// the host (contour.md, section 5.3) and 6 on a device (section 7).
+// Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). `trigonometry` is the error of a sine, a
+// cosine, their products and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff.
+// `trigonometry` is 2 on the host (contour.md, section 5.3) and 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {

@@ -1,6 +1,7 @@
 // The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
-// of a team compute its nodes, cumulants and products together. The loops are the same as in sampled_mgf.cpp, but with
-// fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// of a team (runtime/team.hpp) compute its nodes, cumulants and products together. The loops are the same as in
+// sampled_mgf.cpp, but with fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md,
+// sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -13,11 +14,11 @@
 
 namespace tightdp::contour {
 
-// Number of abscissae whose sums a lane computes at the same time, in registers.
+// Number of abscissae c + is, arguments of the MGF, whose sums a lane computes at the same time, in registers.
 inline constexpr int kBatchRow = 8;
 
-// Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, the error is at
-// most 10 u |e^{ix} - 1| (contour.md, section 7).
+// Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, where u = 2^-53,
+// the error is at most 10 u |e^{ix} - 1| (contour.md, section 7).
 TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
     const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
     re = -2 * s * s;

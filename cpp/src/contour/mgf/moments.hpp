@@ -11,8 +11,10 @@
 
 namespace tightdp::contour {
 
-// Sums over the nodes u_i. L_i is the loss at a node, and a_i = h phi(u_i) e^{beta L_i - shift} is the weight of the
-// node. Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp.
+// Sums over the nodes u_i, values of a standard normal variable. L_i is the loss at a node, and the node has the weight
+//     a_i = h phi(u_i) e^{beta L_i - shift}.
+// Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp. A
+// positive `shift` keeps weights from overflowing.
 struct Moments {
     double sum = 0;        // sum a
     double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0
@@ -53,8 +55,8 @@ struct Extent {
     double h, margin, left, right;
 };
 
-// Chooses nodes for the abscissae up to c_most + is, |s| <= s_most. The trapezoid rule and the finite range each have a
-// relative error of at most e^{-log_inverse}.
+// Chooses nodes for the abscissae c + is, arguments of M, with c <= c_most and |s| <= s_most. The trapezoid rule and
+// the finite range each have a relative error of at most e^{-log_inverse}.
 TIGHTDP_HD inline Extent extent(const Pair& p, double c_most, double s_most, double log_inverse) noexcept {
     Extent e;
     e.h = node_step(p, c_most, s_most, log_inverse);

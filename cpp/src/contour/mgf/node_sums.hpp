@@ -1,4 +1,5 @@
-// The loops of the contour engine over nodes, compiled once for each instruction set (node_sums.simd.cpp).
+// The loops of the contour engine over nodes, values u of a standard normal variable at which integrands are evaluated.
+// The loops are compiled once for each instruction set (node_sums.simd.cpp).
 #pragma once
 
 #include <cstdint>

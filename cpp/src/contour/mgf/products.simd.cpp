@@ -1,6 +1,6 @@
 // The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
-// section 5.2. In that section f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times
-// the loss.
+// section 5.2. The m-th abscissa is c + i m step, an argument of the moment generating function. In that section
+// f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times the loss.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 
@@ -46,7 +46,7 @@ void first_products(const double* loss, double sign, const double* weights, std:
     }
 }
 
-// Each further abscissa is at most kReach from one of the centres, which are kSpan apart.
+// Each further abscissa is at most kReach from one of the centres, which are kSpan apart. This distance is its offset.
 constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
 // Number of centres computed at a time, which is equal to the number of offsets. The tables of nodes and sums then take
 // 64 kB, of which the nodes take 32 kB.

@@ -1,7 +1,11 @@
-// The trapezoid rule for M(z) = E[e^{zY}] over the Gaussian variable u (docs/theory/contour.md, section 4).
+// The trapezoid rule for M(z) = E[e^{zY}], where Y is the privacy loss of one step and z = c + is a point of the
+// contour on which M is inverted (docs/theory/contour.md, section 4). c > 0 is the real part of z, and s its imaginary
+// part.
 //
-// With the weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}, the integrand is phi(u) W(u)^{beta + is}, where
-// beta = 1 + c for "remove" and -c for "add". This integrand is analytic for |Im u| < pi sigma.
+// The rule sums over nodes u, values of a standard normal variable with the density phi. With the weight
+// W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}, the integrand is phi(u) W(u)^{beta + is} for "remove" and
+// phi(u) W(u)^{beta - is} for "add", where beta = 1 + c for "remove" and -c for "add". Both are analytic for
+// |Im u| < pi sigma. The tilted density is the integrand at s = 0, divided by M(c).
 #pragma once
 
 #include <cmath>
@@ -14,7 +18,8 @@ namespace tightdp::contour {
 inline constexpr double kPi = 3.14159265358979323846;
 
 // Returns 2 for "replace" with q > 1/2, where the loss is the difference of two logarithms whose phases may add up, and
-// 1 otherwise (contour.md, section 8). Bounds on the phase of the loss and on the slope of the tilt have this factor.
+// 1 otherwise (contour.md, section 8). Bounds on the phase of the loss have this factor, and so have bounds on the
+// derivative of ln |W^beta| by u.
 TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
@@ -31,23 +36,26 @@ TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexce
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
-// Returns a bound on the error, relative to M(c), of the rule with the step h at abscissae up to s. The bound by a
-// strip of half-width y is 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1).
+// Returns a bound on the error of the rule with the step h, relative to M(c), for imaginary parts of z up to s. The
+// bound uses the strip |Im u| <= y, and is 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1) with the penalty of
+// strip_penalty().
 TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
     return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
-// Number of half-widths y that are tried, each 4/5 of the one before. The first half-width is the smaller of the
-// half-width of the whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
+// Number of half-widths y of strips that are tried, each 4/5 of the one before.
 inline constexpr int kStripTrials = 32;
 
+// Returns the first half-width that is tried: at most pi sigma, up to where the integrand is analytic, and at most
+// `gaussian_optimum`. Beyond this y, the factor e^{y^2/2} of the bound costs more than a wider strip gains.
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
     const double strip = kPi * p.sigma * (1 - 1.0 / 64);
     return strip < gaussian_optimum ? strip : gaussian_optimum;
 }
 
-// Returns the largest step with which the relative error is at most e^{-log_inverse} at abscissae up to s.
+// Returns the largest step h with which some strip bounds the relative error by e^{-log_inverse}, for imaginary parts
+// of z up to s.
 TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
     double y = widest_strip(p, std::sqrt(2 * target));
@@ -59,8 +67,8 @@ TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log
     return 2 * kPi / frequency;
 }
 
-// Returns a bound on the relative error of the rule with the step h at abscissae up to s. This is the smallest of the
-// bounds by the half-widths that are tried.
+// Returns a bound on the relative error of the rule with the step h, for imaginary parts of z up to s. The result is
+// the smallest of the bounds for the strips that are tried.
 TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, double h) noexcept {
     const double optimum = 2 * kPi / h - branches(p) * s / p.sigma;
     if (!(optimum > 0)) return HUGE_VAL;
@@ -73,8 +81,9 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
     return least * (1 + 1e-9);
 }
 
-// Returns the largest part of M(c) that lies outside of the nodes, if their range is chosen with the margin z by
-// range_left and range_right (contour.md, section 4.3).
+// Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). range_left() and
+// range_right() choose this range. In this function and in range_right(), z is not the argument of M but the margin:
+// the distance of the range's ends from the tilted density's bulk, in standard deviations (contour.md, section 4.3).
 TIGHTDP_HD inline double range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
@@ -92,10 +101,12 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
     return t > 0 ? p.q / (p.q + (1 - p.q) * std::exp(-t)) : p.q * std::exp(t) / (1 - p.q + p.q * std::exp(t));
 }
 
-// Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilt moves mass to the left only, and
-// b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is so small that the tilt does not reach the
-// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The function checks
-// the conditions for this b: the slope is concave, and at least 1 at both ends.
+// Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilted density has its mass further
+// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, a smaller b is
+// often enough, namely b = v + z with v = (1 + c) r(b)/sigma, where r is the posterior weight. This b has two
+// conditions. The derivative of -ln(phi W^beta), which is u - (1 + c) r(u)/sigma, must be concave between b and
+// (1 + c)/sigma + z, as it is for r <= 1/2. The derivative must also be at least 1 at (1 + c)/sigma + z, and at least
+// z at b.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;
@@ -104,7 +115,7 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
     for (int i = 0; i < 30; ++i) {
         const double next = z + pull * posterior_weight(p, b) * (1 + 1e-9);
         if (next <= b) break;
-        // b is a little larger than the fixed point, so that the condition holds in spite of rounding.
+        // b is a little larger than the solution of b = v + z, so that b - v >= z holds in spite of rounding.
         b = next + 1e-3;
     }
     const double slope = b - pull * posterior_weight(p, b);
@@ -112,8 +123,9 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
     return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
 }
 
-// Returns a point at or left of the mode of phi W^{-c} for "add", and 0 otherwise. This point is a v <= 0 with c
-// r(v) / sigma <= |v|, where r is the posterior weight. The bisection returns the end at which this condition holds.
+// Returns a point at or left of the mode of phi W^{-c} for "add", and 0 otherwise. This point is a v <= 0 with
+// c r(v) / sigma <= |v|, where r is the posterior weight. A bisection finds v, and returns the end of its interval at
+// which this condition holds.
 TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
     if (!p.add()) return 0.0;
     double low = -c / p.sigma, high = 0.0;  // the condition holds at `low` and may fail at `high`

@@ -1,5 +1,5 @@
 // The part of SampledMgf that differs for "replace" (docs/theory/contour.md, section 8). The loss is the difference
-// ln W(u) - ln W(-u), and the integrand has the weight W(u)^{1 + c} W(-u)^{-c}.
+// ln W(u) - ln W(-u), and the integrand has the weight W(u)^{1 + c} W(-u)^{-c}, with W of quadrature.hpp.
 #include <algorithm>
 #include <cmath>
 

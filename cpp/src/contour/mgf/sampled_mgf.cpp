@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work: for the loss or the moments of a node, for the loss or the moments under "replace", and for the
-// products of four nodes at one abscissa.
+// Units of work (runtime/work.hpp): for the loss or the moments of a node, for the loss or the moments under "replace",
+// and for the products of four nodes at one abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace

@@ -1,4 +1,6 @@
-// The moment generating function M of a Gaussian mechanism on a Poisson sample, computed from sums over nodes.
+// The moment generating function M of the privacy loss of a Gaussian mechanism on a Poisson sample, computed from sums
+// over nodes u. The weight W(u) and the integrand are those of quadrature.hpp. Arguments z = c + is of M are called
+// abscissae.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Bins of noise levels, and bounds on the decay of all levels of a bin. A level is a part of a composition with its own
-// noise multiplier. If there are many levels, bins guide the choice of the contour (contour.md, section 10).
+// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. The contour is the line
+// z = c + is on which the moment generating function is inverted. A level is a part of a composition with its own noise
+// multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section 10).
 #pragma once
 
 #include <span>
@@ -24,15 +25,20 @@ std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 // Bounds on the decay of all steps of a bin together, for "remove" or "add".
 class BinTail {
   public:
+    // `c` is the real part of the contour, and `first_s` the smallest imaginary part for which the bounds are used.
+    // `log_inverse` is -ln of the intended relative error.
     BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
 
-    // Returns a lower bound on -ln |phi(t)| for every t >= s, where phi is the product over all steps of the bin.
+    // Returns a lower bound on -ln |phi(t)| for every t >= s. Here phi(t) is the product of M(c + it) / M(c) over all
+    // steps of the bin, with the moment generating function M of a step's privacy loss.
     double log_decay(double s) const;
 
   private:
     double count_;
     MovedLineTail tail_;  // the bound for the largest noise multiplier
-    double share_;        // weight of its tilted distribution in that of each level of the bin (section 10)
+    // The tilted distribution of each level of the bin is a mixture that contains the one of the largest noise
+    // multiplier with at least this weight (section 10).
+    double share_;
 };
 
 }  // namespace tightdp::contour

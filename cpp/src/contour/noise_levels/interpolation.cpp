@@ -1,3 +1,5 @@
+// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11), with M as in interpolation.hpp.
+// A level is a noise multiplier of the composition, and a node is a noise multiplier at which M is computed.
 #include "interpolation.hpp"
 
 #include <algorithm>
@@ -9,15 +11,15 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of nodes from one reference to the next. A reference is a node that stands for a cell of the ellipse
-// (interpolation.hpp). Neighbouring cells meet at the node halfway between their references.
+// Number of nodes from one reference to the next. A reference is a node that stands for a cell of the ellipse on which
+// M is bounded (Interpolation::Reference). Neighbouring cells meet at the node halfway between their references.
 constexpr std::size_t kStride = 4;
 // Largest number of nodes of an interpolation.
 constexpr std::size_t kMostNodes = 97;
 // Smallest number of levels that are interpolated. Fewer levels are computed one by one.
 constexpr std::size_t kFewest = 24;
-// Sums of half-axes, rho, of the ellipses that are tried, in units of half the distance of the foci. A wider ellipse
-// needs fewer nodes.
+// The sum rho of the two half-axes of each ellipse that is tried, divided by half the distance of its foci. A wider
+// ellipse needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
 // Factors of rho - 1 for narrower ellipses. Narrower ellipses give better bounds where |phi| is small. Here
 // phi(s) = M(c + is)/M(c).
@@ -30,7 +32,7 @@ constexpr double kLooseEnough = 0.1;
 // Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval divided by the
 // middle of the interval. The smallest half-width keeps the nodes distinct.
 constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
-// Units of work for the weight of a level at a node, and for one abscissa of a node.
+// Units of work (runtime/work.hpp) for the weight of a level at a node, and for one abscissa of a node.
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
 
 // Returns the number of nodes with which the error of interpolation is at most e^{-log_inverse}.

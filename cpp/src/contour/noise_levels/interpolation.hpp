@@ -1,5 +1,7 @@
-// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. Interpolation
-// replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
+// Interpolation of ln M in sigma, where M is the moment generating function of the privacy loss of a sampled Gaussian
+// with the noise multiplier sigma. The composition has many noise multipliers ("levels") with one sampling probability.
+// Interpolation replaces the sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section
+// 11).
 #pragma once
 
 #include <optional>
@@ -17,19 +19,20 @@ namespace tightdp::contour {
 // values of sigma in an interval. The error is bounded by the values of f on an ellipse around this interval.
 class Interpolation {
   public:
-    // Makes an interpolation at the abscissae c + is, for "remove" or "add". The levels are sorted by sigma. The error
-    // of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the interpolation
-    // would not have fewer nodes than there are levels.
+    // Makes an interpolation at the abscissae c + is, arguments of M, for "remove" or "add". The levels are sorted by
+    // sigma. The error of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the
+    // interpolation would not have fewer nodes than there are levels.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
     std::vector<SampledMgf>& nodes() { return nodes_; }
     const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
-    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
+    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed
+    // (SampledMgf::place).
     CertifiedLogMgf log_mgf();
-    // Returns an upper bound on the sum of count * ln M over all levels at another abscissa. The nodes must be placed
-    // for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
+    // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
+    // placed for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...
@@ -48,7 +51,7 @@ class Interpolation {
         // relative to the largest |f| on the ellipse.
         double rho, error;
         std::vector<double> apart;  // for each reference, the distance D of contour.md, section 11.1
-        double most_apart, front;   // the largest of these distances, and the largest |ln G|
+        double most_apart, front;   // the largest of these distances, and the largest |ln G| (section 11)
     };
 
     Interpolation(double middle, double half, double q, Direction direction, double c)

@@ -1,3 +1,4 @@
+// Bounds on ln N(sigma), the logarithm of the normalisation in log_mass.hpp.
 #include "log_mass.hpp"
 
 #include <cmath>
@@ -7,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// -ln of the error of M(c). With this error, distributions whose noise multipliers differ by a thousandth are still
-// told apart.
+// -ln of the relative error of M(c), the moment generating function of the privacy loss. With this error, distributions
+// whose noise multipliers differ by a thousandth are still told apart.
 constexpr double kLogInverse = 32;
 
 }  // namespace

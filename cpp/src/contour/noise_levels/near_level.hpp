@@ -1,5 +1,6 @@
-// Bounds on M at complex noise multipliers from M at a real one nearby, and bounds on the error of interpolating ln M.
-// interpolation.cpp uses these formulas (docs/theory/contour.md, section 11).
+// Bounds on the moment generating function M at complex noise multipliers sigma from M at a real sigma_0 nearby, and
+// bounds on the error of interpolating ln M. interpolation.cpp uses these formulas (docs/theory/contour.md, section
+// 11).
 #pragma once
 
 #include <algorithm>
@@ -30,8 +31,8 @@ inline double height_between(double middle, double half, double rho, double left
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
 }
 
-// Returns the largest error of an interpolation of f with `nodes` nodes, relative to the largest |f| on the ellipse
-// (contour.md, section 11.3).
+// Returns the largest error of an interpolation of a function f with `nodes` nodes, relative to the largest |f| on the
+// ellipse with this rho (contour.md, section 11.3).
 inline double interpolation_error(double rho, double nodes) {
     const double a = std::sqrt(rho * rho + 1 / (rho * rho)), power = std::pow(rho, nodes);
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
@@ -43,7 +44,8 @@ struct NearLevel {
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
-        // The two noise multipliers are taken a little smaller. N falls with sigma, so Xi is an upper bound.
+        // The two noise multipliers are taken a little smaller. N (log_mass.hpp) falls with sigma, so Xi is an upper
+        // bound.
         const LogMass here = log_mass(pair, c);
         const auto at = [&](double part) {
             return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);

@@ -1,4 +1,5 @@
-// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4).
+// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). Nodes
+// and points are those of the two trapezoid sums in section 1 of that page.
 #pragma once
 
 #include <cstdint>

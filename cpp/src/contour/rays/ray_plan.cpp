@@ -1,3 +1,6 @@
+// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B along a path, the expectation D, t
+// and the mean of t are those of turned_path.hpp, and zeta is a point of the ray (ray_plan.hpp). The strip is the range
+// of angles around a path's angle over which the integrals along the path are bounded.
 #include "ray_plan.hpp"
 
 #include <algorithm>
@@ -12,10 +15,10 @@ namespace {
 // Largest angle of a path, and the angle at which its strip ends. The two angles are less than pi/4, from which on
 // Gaussian weights do not decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Number of nats by which turning the paths may increase the bound on the whole product. With about this number, the
-// steps of the sums are longest.
+// Number of nats, units of a natural logarithm, by which turning the paths may increase the bound on the whole product.
+// With about this number, the steps of the sums are longest.
 constexpr double kTurnNats = 45;
-// Units of work for one node of an estimate.
+// Units of work (runtime/work.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
 
 // Estimates of a bound on |D| for |zeta| up to gamma, by a coarse sum over the path.
@@ -25,8 +28,8 @@ struct GuideLaw {
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // The lobe of B (turned_path.hpp) matters from about |h| = -mean on. The distance of the nodes is a fraction of
-        // the lobe's standard deviation.
+        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The lobe matters if it
+        // lies beyond about |h| = -mean. The distance of the nodes is a fraction of the lobe's standard deviation.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {
@@ -90,7 +93,7 @@ RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double eps
     plan.ray_angle = 0.5 * kPi - 0.5 * plan.path_angle;
     plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // smaller, because ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
-    // The lobe is largest at the outer edge of the strip, and its size there determines the steps of both sums.
+    // The lobe of |B| is largest at the outer edge of the strip, and its size there determines the steps of both sums.
     plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
     return plan;
 }

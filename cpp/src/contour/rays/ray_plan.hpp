@@ -1,5 +1,5 @@
-// Chooses where the rays of z begin, and the angles of rays and paths (docs/theory/rays.md, section 5). The choice is
-// based on estimates, because the bounds hold for any choice.
+// Chooses where the ray of the points z begins, and the angles of this ray and of the paths, on which nodes lie
+// (docs/theory/rays.md, sections 1 and 5). The choice is based on estimates, because the bounds hold for any choice.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,7 @@
-// Sums over a ray (docs/theory/rays.md, section 1). A sum over a ray runs over points of the ray. The value at a point
-// needs one sum for each distribution, over the nodes of a path.
+// Sums over a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i ray_angle}
+// for real w, and z = c + zeta is the argument of the moment generating function. A sum over a ray runs over points of
+// the ray. The value at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path
+// (turned_path.hpp).
 #include "rays.hpp"
 
 #include <algorithm>
@@ -29,10 +31,11 @@ constexpr std::size_t kMostParts = 8;
 // useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
-// Units of work for four products, and for the functions of one point.
+// Units of work (runtime/work.hpp) for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest logarithm of the bound on prod (1 + D_j)^count. With a larger bound, all digits of the sum would be lost.
-// kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
+// Largest logarithm of the bound on the product of (1 + D_j)^count over the distributions j. With a larger bound, all
+// digits of the sum would be lost. kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of
+// the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
 // Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;
@@ -122,7 +125,7 @@ class RaySum {
     double log_product_bound() const;
 
     RayPlan plan_;
-    double shift_;  // lambda
+    double shift_;  // lambda of rays.md, section 1
     double gamma_;
     const std::vector<LogRatioLaw>& laws_;
     std::vector<Part> parts_;
@@ -360,8 +363,8 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Number of rounds of planning. The first plan is based on the first order of delta, and each later plan on the result
-// of the round before.
+// Number of rounds of planning. The first plan is based on the part of delta that comes from single steps
+// (single_steps.hpp), and each later plan on the result of the round before.
 constexpr int kRounds = 3;
 // Error of a plan in ln delta up to which no further plan is made.
 constexpr double kNearPlan = 2;

@@ -1,3 +1,5 @@
+// The nodes of a path, and bounds on what they leave out (docs/theory/rays.md, sections 3 and 4). turned_path.hpp
+// explains a path, its points h and the integrand B, whose modulus is called the weight here.
 #include "turned_path.hpp"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for one node of a path.
+// Units of work (runtime/work.hpp) for one node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
 // Largest |h| at which a path may begin, and smallest Re h at which it may end (rays.md, section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;
@@ -59,7 +61,7 @@ PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sin
 
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range) {
     const double s2 = law.sigma * law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-    // |B h| at the distance d left of the mean is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
+    // If ln |h| lies at the distance d left of the mean of t, |B h| is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
     const double left = std::max(need + law.mean + std::log(gamma + 10) + 0.5 * s2 * angle * angle, 1.0);
     const double d = (std::sqrt(1 + 2 * s2 * left) - 1) / s2;
     range.left = std::min(law.mean - kSmallLoss - d, std::log(kSmallLoss));

@@ -13,7 +13,8 @@ struct Complex {
     double re, im;
 };
 
-// Returns e^x - 1 for x = re + i im. The error of each part is at most 30u min(2, |x|) max(1, e^re).
+// Returns e^x - 1 for x = re + i im. The errors of the real part and of the imaginary part are at most
+// 30u min(2, |x|) max(1, e^re), where u = 2^-53.
 Complex expm1_complex(double re, double im);
 
 // The distribution of the logarithm t of a likelihood ratio: a normal distribution with the given mean and the standard
@@ -25,7 +26,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, the integrand at this point is
+// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, where z = c is the start of the ray of z
+// (ray_plan.hpp), the integrand at this point is
 //     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|

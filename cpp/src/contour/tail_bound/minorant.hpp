@@ -1,10 +1,10 @@
 // Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
 // function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The distribution of the privacy loss, tilted to c, has at least the mass of a minorant, which consists of cells with
-// a uniform density. Cells are merged into groups that are short compared with the wavelength 2 pi / s. A group with
-// the mass m, the length l and the variance v reduces |phi(s)| by at least m (1 - sqrt(1 - (4 v / l^2)
-// sin^2(s l / 2))).
+// The distribution of the privacy loss y, tilted to c by the factor e^{cy} / M(c), has at least the mass of a minorant,
+// which consists of cells with a uniform density. Cells are merged into groups that are short compared with the
+// wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
+//     m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
 #pragma once
 
 #include <cmath>
@@ -72,13 +72,13 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
 }
 
 // The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
-// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, r is the
-// posterior weight, and quadrature.hpp defines W and beta. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
-// r / sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions
-// has changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f
-// exceeds its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln
-// f, and h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior
-// weight at a node, and `sum` is the sum of the weights.
+// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, and
+// quadrature.hpp defines W, beta and the posterior weight r. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
+// r/sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions has
+// changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f exceeds
+// its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln f, and
+// h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior weight
+// at a node, and `sum` is the sum of the weights.
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
@@ -106,7 +106,8 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
-// Returns an upper bound on the total mass. place() made the relative error of the sum less than 1e-3.
+// Returns an upper bound on the total mass. `sum` is the sum of the weights of the nodes. SampledMgf::place() chose the
+// nodes so that the relative error of this sum is less than 1e-3.
 TIGHTDP_HD inline double most_mass(double sum) noexcept {
     return sum * (1 + 1e-3);
 }

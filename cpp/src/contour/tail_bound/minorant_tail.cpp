@@ -1,3 +1,4 @@
+// Bounds on the decay by minorants. minorant.hpp explains a minorant, its cells and its samples.
 #include "minorant_tail.hpp"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for one cell, and for four cells at one abscissa.
+// Units of work (runtime/work.hpp) for one cell, and for four cells at one value of s.
 constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,
@@ -95,7 +96,7 @@ double MinorantTail::log_decay(double s_low, double s_high) const {
     return contour::log_decay({cells_.data(), cells, variation_, sampled_.data(), samples, spacing_}, s_low, s_high);
 }
 
-// Computes the transform of the minorant at equally spaced abscissae (contour.md, section 3.5). Cells are replaced by
+// Computes the Fourier transform of the minorant at equally spaced s (contour.md, section 3.5). Cells are replaced by
 // points at their centres. Near a sample the transform changes by at most spacing / 2 times the mean distance from the
 // centre of mass.
 void MinorantTail::sample() {

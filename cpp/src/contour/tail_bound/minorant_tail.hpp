@@ -1,6 +1,7 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c) for one Gaussian mechanism on a Poisson sample, by a minorant of its
 // tilted distribution (docs/theory/contour.md, sections 3.2 to 3.5). M is the moment generating function of the privacy
-// loss. The formulas are in minorant.hpp. batch_minorant_tail.hpp does the same on a device.
+// loss y, and the distribution is tilted by the factor e^{cy} / M(c). The formulas are in minorant.hpp.
+// batch_minorant_tail.hpp does the same on a device.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
-// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W and beta.
+// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W, beta and the posterior weight.
 //
 // Let y(u) = height * p(u) be the distance by which the line is moved at u. Here p = kappa r / (1 - r + kappa r) is a
 // logistic function of u, and r is the posterior weight. With F the integrand of M at c + iS,
@@ -36,7 +36,8 @@ TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine
     return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
 
-// Chooses the line for abscissae S >= first_s, for "remove" or "add". `log_inverse` is -ln of the intended error.
+// Chooses the line for imaginary parts S >= first_s of the argument of M, for "remove" or "add". `log_inverse` is -ln
+// of the intended error.
 TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, double log_inverse) noexcept {
     MovedLine line;
     const double sigma = p.sigma;
@@ -65,13 +66,13 @@ TIGHTDP_HD inline double moved_slack(double sigma, double farthest_u) noexcept {
     return 1e-9 + 40 * kUnitRoundoff * (farthest_u + 0.5 / sigma) / sigma;
 }
 
-// The parameters of the function y for an abscissa S.
+// The parameters of the function y for an imaginary part S.
 struct Move {
     double height, kappa;
 };
 
-// Chooses y for the abscissa S. To second order, y = S r / (sigma stiffness) is best, up to the largest height that is
-// allowed. This y is multiplied by `boost` >= 1.
+// Chooses y for the imaginary part S. To second order, y = S r / (sigma stiffness) is best, up to the largest height
+// that is allowed. This y is multiplied by `boost` >= 1.
 TIGHTDP_HD inline Move move_for(const MovedLine& line, double s, double boost) noexcept {
     const double best = boost * s / (line.sigma * line.stiffness);
     return best <= line.most ? Move{best, 1} : Move{line.most, best / line.most};
@@ -96,7 +97,8 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 
 namespace tightdp {
 
-// Computes the sums for abscissae from s on (moved_line.simd.cpp). Terms are rounded so that 1 - B is not too large.
+// Computes the sums for the imaginary part S = s (moved_line.simd.cpp), so that they bound phi for all larger ones.
+// Terms are rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))

@@ -1,4 +1,5 @@
-// The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6).
+// The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6). At each node u, y is the distance by which
+// the line of integration is moved, r the posterior weight, a the node's weight, and e^g = J / J_0 of moved_line.hpp.
 #include "moved_line.hpp"
 
 #include "simd/math.hpp"
@@ -15,9 +16,9 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
         const Cis turn = cism1(y * inverse);
-        // |W(u + iy)|^2 = W^2 (1 - x), and tan(arg / 2) = r sin / (sqrt(1 - x) + 1 - r + r cos) with the sine and the
-        // cosine of y / sigma. The square root is replaced by a larger partial sum of its series, and the arc tangent
-        // by a smaller partial sum.
+        // Let theta = y / sigma, and let `arg` be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
+        // tan(arg / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). The square root is replaced by a larger
+        // partial sum of its series, and the arc tangent by a smaller partial sum of its own.
         const Vec x = -2.0 * r * rest * turn.re;
         const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
         const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;

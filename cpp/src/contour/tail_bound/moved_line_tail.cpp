@@ -1,3 +1,4 @@
+// Bounds on the decay by a moved line. moved_line.hpp explains the line, the move of a node and the sums over nodes.
 #include "moved_line_tail.hpp"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for the loss, the weight and the move of one node.
+// Units of work (runtime/work.hpp) for the loss, the weight and the move of one node.
 constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Bounds on the decay of |M(c + is) / M(c)| for one Gaussian mechanism on a Poisson sample, by moving the line of
-// integration (docs/theory/contour.md, section 3.6). This class holds the nodes and weights for moved_line.hpp.
+// integration (docs/theory/contour.md, section 3.6). M is the moment generating function of the privacy loss. This
+// class holds the nodes and weights for moved_line.hpp.
 #pragma once
 
 #include <vector>
@@ -10,8 +11,8 @@ namespace tightdp::contour {
 
 class MovedLineTail {
   public:
-    // Chooses the nodes for abscissae from first_s on, so that the error of 1 - B is about e^{-log_inverse}. The
-    // direction must be "remove" or "add".
+    // Chooses the nodes for imaginary parts s >= first_s, so that the error of 1 - B, with B of moved_line.hpp, is
+    // about e^{-log_inverse}. The direction must be "remove" or "add".
     MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse);
 
     // Returns a lower bound on -ln |phi(t)| for every t >= s, where phi(t) = M(c + it) / M(c).
