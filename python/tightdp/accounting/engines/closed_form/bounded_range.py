@@ -20,8 +20,8 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
-"""Largest product of the number of steps and the number n of nodes per eta. The time grows with the square of this
-product, up to a quarter of a second."""
+"""Largest product of the number of steps and the number n of nodes in a stretch of length eta. The time grows with the
+square of this product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
 """Largest and smallest number n of nodes per eta, for which epsilon is too large by a relative 3e-4 and 1e-2. Longer
 runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""

@@ -28,7 +28,9 @@ _NARROWEST = 2.0**-24
 
 
 class LinesOfInnerRun:
-    """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
+    """The lines of one link that are lowest at some p. A link is a step from a data set to a neighbour of it.
+
+    At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
     The steepest line is the first one. The last line is the constant 1, which bounds every probability.
     """

@@ -1,4 +1,9 @@
-"""Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1)."""
+"""Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1).
+
+The gain of selecting bounds the amount by which the loss of the selection may exceed the loss of one run. A test with a
+threshold t is a set of outputs that attains the delta of one run at the epsilon t. The delta of this set after the
+selection is a lower bound.
+"""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # The tilt is the tilt of a saddle point, or a smaller one if the mass outside the grid would then exceed the curve
-    # at delta.
+    # The tilt is the s of a factor e^{s loss} on the masses, which keeps small deltas accurate. The tilt belongs to the
+    # saddle point, or is smaller if the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
