@@ -4,11 +4,10 @@
 The privacy analysis of the paper is corrected by these departures, each with its reason in docs/theory/dpis.md:
 
 - A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
-The
-  weight is never 1 / (the realised probability).
+  The weight is never 1 / (the realised probability).
 - The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
-- Adaptively chosen noise is paid from a filter, which is valid for adaptive choices.
+- Adaptively chosen noise is paid from a filter, a cap on the sum of Renyi costs, which is valid for adaptive choices.
 """
 
 from __future__ import annotations

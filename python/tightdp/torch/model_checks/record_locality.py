@@ -1,4 +1,7 @@
-"""Measures how far one record moves the sums before noise. The account assumes at most the norm bound."""
+"""Measures how far one record moves the sums of clipped gradients before noise.
+
+The account assumes that the distance is at most the norm bound, to which gradients are clipped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Exact sums whose gradients come from one backward pass if the form of the records allows it, else ``torch.func``."""
+"""Exact sums of gradients, which one backward pass computes if the form of the records allows it, else
+``torch.func``."""
 
 from __future__ import annotations
 
