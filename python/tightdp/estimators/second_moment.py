@@ -1,4 +1,4 @@
-"""Releases the second moment of clipped rows, from which ``DPPCA`` and ``Ridge`` are computed.
+"""Releases the second moment of clipped rows x, the sum of x x^T, from which ``DPPCA`` and ``Ridge`` are computed.
 
 docs/theory/adaclip.md, section 5, states and proves the guarantee.
 """
@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Number of binary digits of a row's entries. The entries, in units of the grid, are then below 2^17. So doubles hold
-sums of products of two entries exactly, over up to 2^19 rows."""
+"""Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are then
+below 2^17. So doubles hold sums of products of two entries exactly, over up to 2^19 rows."""
 
 
 class SecondMomentEstimator:
