@@ -2,7 +2,7 @@
 
 P is the distribution of the outputs of all steps with the record, and Q their distribution without the record. Atoms
 are values of the privacy loss with their masses. Atoms from above bound the loss from above, and atoms from below bound
-the loss from below.
+the loss from below. The curve of atoms is delta as a function of epsilon.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The curve of k releases of e-DP binary randomised response (docs/theory/closed-forms.md section 4).
 
-By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and
-p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, which is the
-most likely i, the terms fall from there. Otherwise 1 - delta is computed as two sums, whose terms fall away from the
-first i. In either case the sums need about ten standard deviations of the binomial, never k terms.
+The curve is delta as a function of epsilon, eps. By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is e (2i -
+k), where i has the distribution Bin(k, p) and p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2.
+If the first i is above the mode, which is the most likely i, the terms fall from there. Otherwise 1 - delta is computed
+as two sums, whose terms fall with the distance from the first i. In either case the sums need about ten standard
+deviations of the binomial, never k terms.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 P and Q are the distributions of the output on two neighbouring data sets. Each step has a few atoms, which are possible
 values of its privacy loss. The order of the steps of one mechanism does not matter. So an outcome is given by how many
-steps have each of the possible losses.
+steps have each of the possible losses. The curve of a composition is delta as a function of epsilon.
 """
 
 from __future__ import annotations

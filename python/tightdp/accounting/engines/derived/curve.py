@@ -1,7 +1,8 @@
 """An upper bound of the whole curve of a repeated run or a group, from which a dominating pair is built.
 
-This pair can be part of a longer composition (docs/theory/derived.md section 3). A chain is a line X p + D, where X is
-its slope and D its height. It consists of one line for each link, where a link is one changed record.
+The curve is delta as a function of epsilon. This pair can be part of a longer composition (docs/theory/derived.md
+section 3). A chain is a line X p + D, where X is its slope and D its height. It consists of one line for each link,
+where a link is one changed record.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The joined pair of the grid engine (docs/theory/grid.md section 6.2) bounds each step against the worst data sets of
 that step, for each epsilon. Here an adversary who sees all earlier outputs chooses the data sets of the next step.
-Value iteration over all data sets bounds the delta of the best adversary from above. An adversary who alternates
-between two data sets bounds this delta from below.
+Value iteration over all data sets bounds the curve of the best adversary, delta as a function of epsilon, from above.
+An adversary who alternates between two data sets bounds this curve from below.
 """
 
 from __future__ import annotations
