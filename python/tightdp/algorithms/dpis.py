@@ -43,7 +43,8 @@ from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_op
 from .shared.public_step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
-"""Function that maps (oracle, gate, initial parameters) to the final parameters."""
+"""Function that maps (oracle, gate, initial parameters) to the final parameters. The oracle makes queries about the
+records, and the gate releases their values with noise."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """Function that maps (epoch, parameters, norm bound) to the sampling probability and noise multiplier of the epoch."""
 

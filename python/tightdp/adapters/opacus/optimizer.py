@@ -33,7 +33,10 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 @dataclass(slots=True)
 class _OpacusStepSums:
-    """The sums of clipped gradients of one step, which may consist of several physical batches."""
+    """The sums of clipped gradients of one step, which may consist of several physical batches.
+
+    A physical batch holds the examples that go through the model together.
+    """
 
     totals: list[Any]
     """The sum for each parameter, without noise: integers in units of ``grid``, or floats if ``grid`` is None.

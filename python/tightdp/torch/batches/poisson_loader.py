@@ -227,7 +227,7 @@ class PoissonLoader:
         return np.arange(records) if rows is None else rows
 
     def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the records of each physical batch."""
+        """Returns the records of each physical batch, which go through the model together."""
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
