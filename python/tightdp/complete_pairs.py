@@ -19,13 +19,13 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that becomes the ``slack`` of a pair. For a larger error the losses themselves are
-moved."""
+"""Largest error of the losses that becomes the ``slack`` of a pair, the error that its losses may have. For a larger
+error the losses themselves are moved."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Largest relative width of a range of ``hidden`` masses that is replaced by one number."""
+"""Largest relative width of a range of ``hidden``, Q's mass where P has none, that is replaced by one number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +166,8 @@ def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> Complet
 
 
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that bounds other pairs from below.
+    """Returns a complete pair that bounds other pairs from below. The curve of a pair is delta as a function of
+    epsilon.
 
     The returned pair is dominated by every pair whose curve is above the curve of ``low`` and whose reversed curve is
     above the reversed curve of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 FEW_PARTS = 8
-"""Largest number of distinct mechanisms that engines get in canonical order. If a composition has more, engines get its
-mechanisms in the order of ``Composition.latest_last``."""
+"""Largest number of distinct mechanisms that engines get in canonical order, which does not depend on the order of
+composing. If a composition has more, engines get its mechanisms in the order of ``Composition.latest_last``."""
 
 
 class CompositionQuestions(Protocol):

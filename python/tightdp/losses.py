@@ -27,8 +27,8 @@ Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
 """Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
-"""Error of the loss of the atom at which two bounds of a distribution function are joined. This error is smaller than
-any spacing of arguments."""
+"""Error of the loss of the atom, a loss with a mass of its own, at which two bounds of a distribution function are
+joined. This error is smaller than any spacing of arguments."""
 
 
 @dataclass(frozen=True, slots=True)

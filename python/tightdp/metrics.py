@@ -39,8 +39,8 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
-"""Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate
-would round the noise."""
+"""Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate,
+which adds the noise, would round it."""
 
 
 class Accuracy(NamedTuple):

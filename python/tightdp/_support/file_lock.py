@@ -30,7 +30,8 @@ class FileLock:
     such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
     A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, so the lock
-    is free when the parent ends. On Windows the lock is one of the file's first byte, and belongs to an open handle.
+    is free when the parent ends. On Windows, the first byte of the file is locked, and the lock belongs to the open
+    handle.
 
     Raises BlockingIOError if another process, or another ``FileLock`` of this process, holds the lock for longer than
     ``seconds``. Raises another OSError if the file cannot be opened, or if its file system has no locks.

@@ -7,8 +7,8 @@ Departures from the paper, each with its reason in docs/theory/adaclip.md:
 - The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
   the variance estimate. The rest is the variance of a batch mean. The product of this variance and a factor is the
   variance of one record's gradient.
-- Variance estimates are averaged, and the average is confined to [h1, h2]. Standard deviations start at
-  (h1 h2)^(1/4).
+- Variance estimates are averaged, and the average is confined to [h1, h2], the range that two settings declare.
+  Standard deviations start at (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
 class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
-    Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
-    holds each record independently with probability q = batch_size / (public number of records). The estimate of the
-    mean gradient is ``a + released / batch_size``. The centre a is a running mean of past estimates. The scale of
-    coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i is a running estimate of the standard deviation of one
-    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this scale gives the
-    least noise.
+    Let g be the gradient of a record, a the centre and b the scale. Each of ``steps`` steps releases ``b * (sum clip((g
+    - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that holds each record independently with probability
+    q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released / batch_size``. The
+    centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i
+    is a running estimate of the standard deviation of one record's gradient in this coordinate. Of all scales b with a
+    mean of gamma for |(g - a) / b|^2, this scale gives the least noise.
 
     Parameters
     ----------

@@ -4,11 +4,10 @@
 The privacy analysis of the paper is corrected by these departures, each with its reason in docs/theory/dpis.md:
 
 - A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
-The
-  weight is never 1 / (the realised probability).
+  The weight is never 1 / (the realised probability).
 - The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
-- Adaptively chosen noise is paid from a filter, which is valid for adaptive choices.
+- Adaptively chosen noise is paid from a filter, a cap on the sum of Renyi costs, which is valid for adaptive choices.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_op
 from .shared.public_step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
-"""Function that maps (oracle, gate, initial parameters) to the final parameters."""
+"""Function that maps (oracle, gate, initial parameters) to the final parameters. The oracle makes queries about the
+records, and the gate releases their values with noise."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """Function that maps (epoch, parameters, norm bound) to the sampling probability and noise multiplier of the epoch."""
 

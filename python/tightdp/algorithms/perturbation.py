@@ -28,8 +28,8 @@ from ..models.model import Vector
 from .shared.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5
-"""Largest part of epsilon that one record's effect on the curvature may cost. If the cost would be larger, the
-regularization is raised (docs/theory/perturbation.md, section 3)."""
+"""Largest part of epsilon that one record's effect on the curvature of the objective may cost. If the cost would be
+larger, the regularization is raised (docs/theory/perturbation.md, section 3)."""
 EPSILON = _check.build_argument_check("(0, 1400]")
 """Check of epsilon's range. Up to 1400, e^(epsilon/2), on which the least convexity depends, does not overflow."""
 COVER = 0.02

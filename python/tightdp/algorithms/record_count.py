@@ -36,16 +36,17 @@ from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_
 from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the count. The standard deviation of the count's noise is ten times the noise
-multiplier of the whole run: 37 records at epsilon 1 and delta 1e-5. All other noise grows by half a percent."""
+"""Share of the budget for the count. Budgets of Gaussians are measured as mu^2, the sum of 1 / noise_multiplier^2. The
+standard deviation of the count's noise is ten times the noise multiplier of the whole run: 37 records at epsilon 1 and
+delta 1e-5. All other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
 """Part of the count's mu^2 that is left unspent, to pay for ``SLACK``."""
 SLACK = 1e-7
-"""Relative excess of the cap on Gaussians over the amount that the reference plan spends. Plans for different counts
-spend amounts that differ by less than this excess, because noise is calibrated to 1e-9."""
+"""Relative excess of the cap on Gaussians over the amount that the reference plan (``REFERENCE``) spends. Plans for
+different counts spend amounts that differ by less than this excess, because noise is calibrated to 1e-9."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""

@@ -1,6 +1,7 @@
 """Audits, in which attacks on a run prove lower bounds on the run's epsilon.
 
-An audit attacks many runs with one canary, or one run with many canaries.
+A canary is a record that the auditor makes up. An audit attacks many runs with one canary, or one run with many
+canaries.
 
     from tightdp import audit
     with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score.

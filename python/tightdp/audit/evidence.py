@@ -1,5 +1,7 @@
 """The evidence of an audit: limits of the true and false positive rates of a test, and bounds that follow from them.
 
+The test guesses from what a run released whether the run had the canary, a record that the auditor made up.
+
 Statements and proofs are in docs/theory/audit.md.
 """
 

@@ -1,4 +1,6 @@
-"""Audits by one run with many canaries, each of which is included by a fair coin (Steinke, Nasr and Jagielski 2023).
+"""Audits by one run with many canaries, records that the auditor makes up (Steinke, Nasr and Jagielski 2023).
+
+Each canary is included by a fair coin, and guesses about the coins are counted.
 
 Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. The section
 proves this term without the assumption that guesses and failures are independent.
@@ -67,8 +69,7 @@ def one_run(
     Parameters
     ----------
     scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. A guess about a canary whose
-    score
-        is NaN counts as wrong.
+        score is NaN counts as wrong.
     included : ``(canaries,)`` booleans, True if the canary was included. These booleans must be independent fair coins
         (``coins``).
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``.

@@ -1,5 +1,5 @@
-"""Audits by many runs with the canary and many runs without it. A threshold on a score tells the two kinds of runs
-apart (docs/theory/audit.md)."""
+"""Audits by many runs with the canary, a record that the auditor makes up, and many runs without it. A threshold on a
+score tells the two kinds of runs apart (docs/theory/audit.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Private principal components: a second-moment matrix with symmetric Gaussian noise (Dwork et al., STOC 2014)."""
+"""Private principal components, from a second-moment matrix with symmetric Gaussian noise (Dwork et al., STOC 2014).
+
+The second-moment matrix is the sum of x x^T over the rows x.
+"""
 
 from __future__ import annotations
 

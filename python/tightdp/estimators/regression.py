@@ -1,7 +1,8 @@
 """Private linear and ridge regression, which solves for the weights from one noisy second moment.
 
-The second moment is taken over the rows (features, 1, target). The release is as in ``DPPCA``, so its sums are exact,
-and the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
+The second moment is the sum of x x^T over the rows x, which are (features, 1, target). The release is as in ``DPPCA``,
+so its sums are exact, and the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release
+is post-processing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Releases the second moment of clipped rows, from which ``DPPCA`` and ``Ridge`` are computed.
+"""Releases the second moment of clipped rows x, the sum of x x^T, from which ``DPPCA`` and ``Ridge`` are computed.
 
 docs/theory/adaclip.md, section 5, states and proves the guarantee.
 """
@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Number of binary digits of a row's entries. With so few digits, products of two entries add up exactly in doubles
-over 2^19 rows."""
+"""Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are then
+below 2^17. So doubles hold sums of products of two entries exactly, over up to 2^19 rows."""
 
 
 class SecondMomentEstimator:
@@ -99,7 +99,7 @@ def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Intege
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
         rows = clip_contribution_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
-        total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
+        total += (rows.T @ rows).astype(np.int64)  # exact, as the piece has at most 2^19 rows
     return pack_second_moment(total)
 
 

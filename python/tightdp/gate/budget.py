@@ -19,8 +19,8 @@ from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 
 ROUNDING = 1e-12
-"""Relative excess of the charge over the cap that a caller asked for. Releases may use half of this excess. So releases
-whose exact costs add up to the cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
+"""Relative amount by which the charge exceeds the cap that a caller asked for. Releases may use half of this excess. So
+releases whose exact costs add up to the cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
 EPSILON = _check.build_argument_check("(0, 1e6]")
 """Check of the range of epsilon, in nats, that training accepts. A larger epsilon protects nothing, and its calibration
 would take up to a minute."""

@@ -1,7 +1,8 @@
 """The gate, the only place where values computed from records become releases.
 
-For each release the gate asks the budget, evaluates the query and adds noise, in this order. So a refused release has
-read no records. The gate keeps a frozen ``Mechanism`` for each release, and the account consists of these mechanisms.
+For each release the gate asks the budget, evaluates the query and adds noise, in this order. So no record is read for a
+release that the budget refuses. The gate keeps a frozen ``Mechanism`` for each release, and the account consists of
+these mechanisms.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ STAGE, STAGE_PASSES = 0.1, 300
 """Two limits for a minimum that is only a starting point: the norm of its gradient, divided by the largest norm of one
 record's gradient, and the number of passes over the data."""
 COVER_BITS = 6
-"""Number of binary digits of the distance that the second noise covers. Truncation to these digits increases the
-distance by a 64th."""
+"""Number of binary digits of the distance ``PerturbedMinimumQuery.cover``, which noise on the computed minimum hides.
+Truncation to these digits increases the distance by a 64th."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class PerturbedMinimumQuery:
 
     The entries of b are integers times ``noise_grid``. The noise b makes the true minimum private, and its deviation is
     a multiple of ``sensitivity``. If the true minima of two neighbours agree, the distance of the computed minima is at
-    most ``cover``, and a second noise covers this distance. The entries of the query's value are integers times
-    ``grid``.
+    most ``cover``. Noise that is added to the computed minimum, the second noise of the release, hides this distance.
+    The entries of the query's value are integers times ``grid``.
     """
 
     shape: tuple[int, ...]
@@ -158,10 +158,10 @@ def _minimize_query_objective(
 
 
 def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
-    """Returns hinges whose kinks are rounded more widely than the kink of ``loss``, the widest first. The minimum with
-    each hinge is the starting point for the next one.
+    """Returns hinges whose kinks are smoothed over longer intervals than the kink of ``loss``, the longest first. The
+    minimum with each hinge is the starting point for the next one.
 
-    If the rounding is narrow, few records are close to the kink, and Newton's method has little curvature to use."""
+    Over a short interval, few records are close to the kink, and Newton's method has little curvature to use."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]

@@ -36,12 +36,14 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Query:
-    """A sum over records that may be released with noise. Its values are integers, in units of a public grid.
+    """A sum over records that may be released with noise. Its values are integers, in units of ``grid``, a public
+    number.
 
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
     other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
-    coordinate by coordinate. If ``scores`` is True, one record adds between 0 and ``sensitivity`` to every score. Only
-    the gate calls ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
+    coordinate by coordinate. If ``scores`` is True, the value is a vector of scores, of which the gate releases only
+    the index of a small one. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
+    ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
     (docs/theory/exact.md).
 
     Parameters
@@ -99,7 +101,7 @@ class Public:
     regularization: float = 0.0
     """lambda in the objective (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
     linear: LinearModel | None = None
-    """The model if it is linear, for algorithms that need a linear model. None stands for any other model."""
+    """The model if it is linear, for algorithms that need a linear model. It is None for any other model."""
 
     @property
     def loss(self) -> Loss | None:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 FORMAT = 2
 _PARAMETERS = "parameters of "
 """Prefix for rows about parameters in the table of progress. In the place of a run's name, such a row has this prefix
-and a release's identifier. In the place of the turn, the row has the hash of the released parameters."""
+and a release's identifier. In the place of the turn (``progress.py``), the row has the hash of the released
+parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",

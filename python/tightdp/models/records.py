@@ -18,8 +18,8 @@ class Records:
 
     A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
     error about such a record, or a sum of NaN, would reveal that the record is there. ``weights`` in [0, 1] are
-    relative to the largest weight. A contribution to a sum is clipped first, and then multiplied by its record's
-    weight. None stands for weights of 1.
+    relative to the largest weight. If ``weights`` is None, every weight is 1. A contribution to a sum is clipped first,
+    and then multiplied by its record's weight.
 
     Parameters
     ----------

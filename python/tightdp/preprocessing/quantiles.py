@@ -28,7 +28,8 @@ DIGITS = 20
 """Number of binary digits of a level. Levels are rounded to multiples of 2^-20, so that sums are integers in units of
 2^-20."""
 OCTAVES = range(-20, 43)
-"""Exponents of the powers of two at which the octaves of the full grid begin."""
+"""Exponents of the powers of two at which the octaves of the full grid begin. An octave is the interval from a number
+to its double. The full grid is searched if no range is declared."""
 STEPS = 32
 """Number of grid points in an octave. Successive points differ by 3 %, which is fine enough for clipping and imputing.
 The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on it takes 12

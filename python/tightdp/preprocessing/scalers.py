@@ -1,4 +1,5 @@
-"""Transformers that scale columns of numbers, by declared bounds, private quantiles or private moments."""
+"""Transformers that scale columns of numbers, by declared bounds, private quantiles or private moments (the count, the
+sum and the sum of squares of a column)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     epsilon, delta : the guarantee to meet, add/remove one record.
     noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
         with this noise multiplier. In a ``PrivatePipeline`` that has an epsilon, leave out epsilon, delta and
-        noise_multiplier. Leave them out too if everything is declared.
+        noise_multiplier. Leave them out too if other parameters declare all values that would be learned, such as
+        bounds or categories, because nothing is released then.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used.
 
@@ -146,7 +147,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     # Each transformer defines the following methods.
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""
+        """Returns the composition of the releases, which is empty if nothing has to be learned. Checks the settings."""
         raise NotImplementedError
 
     def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
@@ -160,8 +161,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return given
 
     def _has_text_outputs(self) -> bool:
-        """Tells whether a release contains texts of cells. These texts depend on the types of the columns, which the
-        statement then names."""
+        """Tells whether a release contains the texts of cells. The text of a number depends on the type of its column,
+        so the statement then names the types of all columns."""
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:

@@ -59,7 +59,7 @@ class BlockSum:
 
 
 class RecordStream:
-    """Records in blocks, which an oracle sums over all records or over Poisson batches.
+    """Records in blocks. The queries of training are sums over all of these records, or over Poisson batches of them.
 
     The records of ``blocks`` have been counted. ``largest`` is the declared largest weight, which matters only if the
     blocks hold weights.

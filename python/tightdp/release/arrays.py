@@ -1,5 +1,5 @@
 """Converts per-example arrays of any library to the form that the compiled core reads, and sums to arrays of the
-library."""
+library. A column is one coordinate of all examples."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def clipped_sum(
         at most 1e25 too. With exact arithmetic, it is in [1e-30, 1e30].
     weights : (batch,), optional
         Finite and >= 0. With exact arithmetic, in [0, 2^32].
-    center, scale : one number for each column, optional
+    center, scale : one number for each column (coordinate of an example), optional
         Every example g is first replaced by (g - center) / scale (AdaCliP, Pichapati et al. 2019). Both must be public
         or computed from past releases. ``scale`` > 0.
     groups : lists of indices into ``grads``, optional

@@ -1,8 +1,9 @@
 """Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to a file of them.
 
-The hash is the SHA-256 of one text for each array, in the order of the names. The text of an array is
-``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array. Numbers are
-little-endian, and the last index runs fastest. Types have the names of the safetensors format (docs/howto/verify.md).
+All arrays together have one hash. It is the SHA-256 of their encodings, joined in the order of the names. The encoding
+of an array is ``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array.
+Numbers are little-endian, and the last index runs fastest. Types have the names of the safetensors format
+(docs/howto/verify.md).
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@
 A question asks for epsilon or delta of a composition in one direction. The interval of every engine contains the truth,
 and so does the intersection of several intervals. "auto" stops at the first engine that meets the requested width. If
 no engine does, the answer is the intersection of all intervals.
+
+A repeated run (``RepeatAndSelect``) and a group of records (``Group``) contain an inner run. They are bounded by the
+curve of the inner run, which is its delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -124,7 +127,7 @@ def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int
     """Returns ``found``, narrowed by limits that are known without an engine and by other points of the curve.
 
     No other points are asked for if the composition is one group, because all its answers come from the same lines
-    (docs/theory/derived.md section 2).
+    above its curve (docs/theory/derived.md section 2).
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
@@ -343,8 +346,9 @@ def _get_single_derived_for_engines(parts: Parts) -> SelectionOrGroup | None:
 def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
-    For "auto", the upper end is the smallest upper end of the parts and of the compositions that dominate the parts. If
-    the parts stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
+    For "auto", the upper end is the smallest upper end of the parts and of the compositions that dominate the parts. A
+    part such as ``ZCDP`` stands for a class of mechanisms, which are its members. The lower end is then the largest
+    lower end of the members that are tried.
     """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)

@@ -45,8 +45,8 @@ def find_monotone_boundary(
 
     Returns None if ``gap`` is positive everywhere. ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if
     ``slope`` > 0. Far from the boundary only the sign of ``gap`` matters, so its value may be infinite there. ``slope``
-    is a guess of d gap / d log x. The point is within a relative ``tolerance`` of the boundary, or its gap is in
-    [-tolerance, 0].
+    is a guess of the derivative d gap / d log x. The point is within a relative ``tolerance`` of the boundary, or its
+    gap is in [-tolerance, 0].
     """
     falling = slope < 0
     least, most = math.log(low), math.log(high)

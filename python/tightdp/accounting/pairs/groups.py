@@ -1,4 +1,7 @@
-"""Groups of records as mixtures of Gaussians (docs/theory/derived.md section 2)."""
+"""Groups of records as mixtures of Gaussians (docs/theory/derived.md section 2).
+
+The records of a group shift the mean of the noise. Each possible sum of shifts is the mean of one component.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
 """Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
 that reveal nothing.
 
-The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains this envelope at
-every epsilon. ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds
-hold for every member of the class. The lower bounds of the composition are computed from members of the class.
+A mechanism such as ``BoundedRange`` stands for a class: all mechanisms with a certain property, which are its members.
+The pair of ``BoundedRange`` is the envelope of all pairs of its class: its curve, which is delta as a function of
+epsilon, is the largest of their curves at every epsilon. No single mechanism attains this envelope at every epsilon.
+``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
+member of the class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations

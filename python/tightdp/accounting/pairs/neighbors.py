@@ -1,6 +1,7 @@
 """Translation of mechanisms to a neighbouring relation (docs/theory/conversions.md section 1).
 
-A noise multiplier is relative to the contribution of one record. Replacing a record changes two contributions. So under
+The pair of a mechanism consists of the two output distributions P and Q that dominate those of all neighbours. A noise
+multiplier is relative to the contribution of one record. Replacing a record changes two contributions. So under
 "replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Classes and samples have
 pairs of their own (``replacement.py``). Every part of a composition is translated before an engine is asked, so engines
 need not know about "replace".

@@ -2,7 +2,8 @@
 
 Let f be the probability generating function of the number of runs, and F the probability that the output of one run is
 at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
-run. The gain of selecting is the supremum of log f'(F)/f'(F'), where F' is the probability F for a neighbour.
+run. The gain of selecting is the supremum of log f'(F)/f'(F'), where F' is the probability F for a neighbour. A curve
+is delta as a function of epsilon.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class Question(NamedTuple):
                     with Budget(_UNITS // left):  # each pair has an equal share of the work that is left
                         answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
-        lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
+        lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0 turns -0.0 into 0.0
         if not worst.error_budget:
             rest = "unknown"
         else:
@@ -258,8 +258,8 @@ class Question(NamedTuple):
 
 
 _NEARLY = 1.1
-"""Largest ratio of a width to the sum of its terms at which the terms count as its full explanation. The ratio may
-exceed 1, since both ends of a bound are rounded outward."""
+"""Largest ratio of a bound's width to the sum of its error terms at which these terms count as its full explanation. An
+engine names an error term for each source of width. The ratio may exceed 1, since both ends are rounded outward."""
 
 
 def split_width_of_question(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:

@@ -38,8 +38,9 @@ class BudgetExceeded(RuntimeError):
 class _FilterState(NamedTuple):
     """Everything that was spent from a filter so far.
 
-    ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). ``others_left`` has the
-    number of further releases of each mechanism in ``others``.
+    ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). A release fails with the
+    probability with which its mechanism differs from the one that the cost covers. ``others_left`` has the number of
+    further releases of each mechanism in ``others``.
     """
 
     total: Range

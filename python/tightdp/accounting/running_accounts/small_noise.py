@@ -20,14 +20,15 @@ _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
 """Work units: ``_EXACT_UNITS`` for the exact bound if another bound can follow, and ``_UNITS`` for any other bound."""
 _LEAST = 0.025
 """Smallest noise multiplier for which a further Gaussian is composed with the run to smooth its losses. With less
-noise, the sums over nodes would take too long. Every step whose sample holds the record is then assumed to reveal
-everything, which adds at most one part in 100 to epsilon."""
+noise, the sums over nodes would take too long. The bound for less noise assumes that every step whose sample holds the
+record reveals everything, which adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
-"""Largest number of products for all inversions of one direction, which take about five milliseconds. The products of
-an inversion are its number of nodes times its number of abscissae."""
+"""Largest number of products for all inversions of one direction, which take about five milliseconds. An inversion is
+the computation of epsilon by a numerical integral. Its products are its number of nodes times its number of
+abscissae."""
 _FIRST_MU = 0.04
-"""First mu of the further Gaussian, multiplied by the noise multiplier. This Gaussian adds about one part in 1,000 to
-epsilon."""
+"""Constant whose quotient by the smallest noise multiplier is the first mu of the further Gaussian. The mu of a
+Gaussian is the inverse of its noise multiplier. This Gaussian adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
 """Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
@@ -88,10 +89,10 @@ _ROUNDING = 1e-12
 
 
 def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
-    """Returns the least upper bound on epsilon of the parts composed with a further Gaussian, for decreasing mu.
+    """Returns an upper bound on epsilon: the smallest of the bounds for the parts composed with one further Gaussian.
 
-    The mu of this Gaussian is decreased as long as the number of products is below ``_PRODUCTS``. The proof is in
-    docs/theory/contour.md section 12.
+    Each bound has a smaller mu of the further Gaussian than the bound before. The search goes on as long as the number
+    of products is below ``_PRODUCTS``. The proof is in docs/theory/contour.md section 12.
     """
     best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
     before: tuple[float, float] | None = None
@@ -106,8 +107,8 @@ def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: f
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but no smaller
-        # mu.
+        # The number of products grows at most like 1/mu^2, so ``least`` is the smallest mu that the products that are
+        # left allow.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best

@@ -5,9 +5,9 @@ Importing this module registers the accountant as "tightdp". ``opacus.PrivacyEng
 tightdp's code for clipping, sums and noise. The module is made for Opacus 1.6 and torch 2.13.
 
 The charge covers the optimiser. Given the per-example gradients, the optimiser's output has the distribution of the
-Gaussian mechanism to the last bit. The gradients themselves are idealised. PyTorch computes gradients in batches of
-floats, so the last bits of one example's gradient may depend on the other examples in its batch. The proof assumes that
-each gradient is a function of its example alone.
+Gaussian mechanism to the last bit. The account idealises the gradients themselves. PyTorch computes gradients in
+batches of floats, so the last bits of one example's gradient may depend on the other examples in its batch. The proof
+assumes that each gradient is a function of its example alone.
 """
 
 from .accountant import Accountant

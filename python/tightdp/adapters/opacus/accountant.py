@@ -23,8 +23,8 @@ _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
 """Type of the values that are kept between calls: a history, its account, and the process that has the account."""
 
 _NO_NOISE = 1e-9
-"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below this
-number."""
+"""Smallest noise multiplier that counts as protection. If every noise multiplier meets the target, Opacus' search for
+the smallest one halves the noise without end. Smaller values than this number show that it does."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -75,9 +75,10 @@ class Accountant(IAccountant):
         ``composition`` may take 0.4 s. The faster bound may exceed this bound by one part in 1,000, or by one part in
         100 below a noise multiplier of 0.025.
 
-        Noise multipliers below 1e-9 protect nothing. If epsilon is 0 all the same, every noise multiplier meets every
-        target. The search of ``get_noise_multiplier`` for the smallest noise multiplier would then not end. Therefore,
-        an epsilon of 0 raises ValueError if all noise multipliers of a non-empty history are positive and below 1e-9.
+        Epsilon is 0 even without noise if ``delta`` is at least the probability that a record is in any batch. Every
+        noise multiplier then meets every target. The search of Opacus' ``get_noise_multiplier`` for the smallest noise
+        multiplier would not end. Therefore, an epsilon of 0 raises ValueError if all noise multipliers of a non-empty
+        history are positive and below 1e-9.
         """
         target = _check.closed_unit("delta", delta)
         account = self._read_opacus_history()

@@ -32,15 +32,15 @@ class PrivacyEngine(opacus.PrivacyEngine):
 
     - The account is ``Accountant``. ``make_private_with_epsilon`` finds the smallest noise multiplier whose certified
       bound meets the target. Steps that the account holds already count towards the target.
-    - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise.
-      ``make_private(arithmetic="float")`` uses idealised sums of floats. Ghost and adaptive clipping, which also sum
-      floats, run in Opacus' own optimisers, with a warning.
+    - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise. With
+      ``make_private(arithmetic="float")`` they add floats, and the account leaves out what roundings reveal. Ghost and
+      adaptive clipping, which also add floats, run in Opacus' own optimisers, with a warning.
     - Poisson batches come from the operating system's randomness with the probability that is charged, unless the
       data loader has a generator of its own or training is distributed.
     - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
-    Noise is secure without further packages. With ``secure_mode=True`` parts that are not secure are refused: a
+    Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused: a
     ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of Opacus.
 
     ``accountant`` is "tightdp", or the name of one of Opacus' accountants. Methods raise ValueError or TypeError,

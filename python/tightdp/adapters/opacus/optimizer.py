@@ -33,7 +33,10 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 @dataclass(slots=True)
 class _OpacusStepSums:
-    """The sums of clipped gradients of one step, which may consist of several physical batches."""
+    """The sums of clipped gradients of one step, which may consist of several physical batches.
+
+    A physical batch holds the examples that go through the model together.
+    """
 
     totals: list[Any]
     """The sum for each parameter, without noise: integers in units of ``grid``, or floats if ``grid`` is None.
@@ -295,7 +298,8 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). The noise is added once in
     each logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
-    The per-example gradients are idealised: they come from PyTorch's batched products of floats.
+    The account idealises the per-example gradients: PyTorch computes them in batched products of floats, whose
+    roundings may depend on other examples. The account leaves out what these roundings reveal.
 
     The parameters are as in Opacus, except for these:
 

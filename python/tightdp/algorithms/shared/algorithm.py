@@ -1,4 +1,7 @@
-"""The interface of an algorithm, and the parts of the plan that it makes from public facts and a target."""
+"""The interface of an algorithm, and the parts of the plan that it makes from public facts and a target.
+
+An oracle makes queries about the records, and a gate releases the values of queries with noise.
+"""
 
 from __future__ import annotations
 

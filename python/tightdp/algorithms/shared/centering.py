@@ -45,9 +45,10 @@ def compute_centering_noise(noise_multiplier: float, sampling_probability: float
 def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     """Returns a run that releases the sum of the features and then calls ``descend`` on centred features.
 
-    Before the sum, each row of d features is scaled down to norm sqrt(d)/2. One-hot rows and images in [0, 1] have
-    smaller norms: a row has the norm sqrt(d)/2 if a quarter of its d features are 1. If rows have larger norms, the
-    centre differs from the mean. The centre is then less useful, but just as private.
+    Before the sum, each row of d features whose norm exceeds sqrt(d)/2 is scaled down to this norm. A row of zeros and
+    ones reaches this norm if a quarter of its features are 1. Most one-hot rows and images in [0, 1] stay below, and
+    are not changed. If rows have larger norms, the centre differs from the mean. The centre is then less useful, but
+    just as private.
     """
 
     def run_centered_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

@@ -48,7 +48,7 @@ class FileBlocks(Blocks):
     texts : the names of the columns of text in CSV files, which do not state the types of their columns.
     weight : the name of the column of weights, numbers >= 0 that multiply losses.
     format : "parquet", "arrow" or "csv". None chooses the format by the name of the first file.
-    rows : the largest number of rows of a block. None is as many as take 32 MB.
+    rows : the largest number of rows of a block. None takes as many rows as fill 32 MB.
     delimiter, encoding, decimal : the delimiter, encoding and decimal mark (a point or a comma) of CSV files. The first
         line of a CSV file has the names of its columns, and gzip may have compressed the file.
     missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
@@ -61,8 +61,9 @@ class FileBlocks(Blocks):
     Only the columns of ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16,
     float32 or truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing.
     In a regression, a record whose target is missing contributes nothing either. A missing label or weight is an error.
-    Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. A fit then copies the features that the pipeline
-    computes from them. Errors name the file and, for CSV files, the row, and never quote a cell.
+    Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. With ``copy``, a fit then copies the features
+    that the pipeline computes from these columns. Errors name the file and, for CSV files, the row, and never quote a
+    cell.
 
     Raises OSError, ValueError or TypeError, which names the file or the argument.
 

@@ -1,6 +1,6 @@
 """Physical batches of one shape, in which each record draws its own place (docs/theory/training.md, section 8).
 
-A place is a row of a physical batch.
+A physical batch holds the records that go through the model together, and a place is a row of it.
 """
 
 from __future__ import annotations

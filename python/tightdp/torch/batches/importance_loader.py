@@ -1,4 +1,5 @@
-"""The batches of DPIS, which draws records by the norms of their gradients, in two stages (docs/theory/dpis.md).
+"""The batches of the algorithm DPIS, which draws records by the norms of their gradients, in two stages
+(docs/theory/dpis.md).
 
 A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
 candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before
@@ -28,8 +29,9 @@ from .batch_places import BatchPlaces, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
-"""The records of one process. The first iterator has the places in each physical batch, or None without padding. The
-second has the collated records of each part and their number."""
+"""The records of one process. A physical batch holds the records that go through the model together. The first iterator
+has the places of the records in each physical batch, or None without padding. The second has the collated records of
+each part and their number."""
 NORM_STREAMS = 2**62
 """Number of the first stream of random numbers for noise on sums of norms. Each step has two streams with smaller
 numbers, for drawing candidates and for the coins that decide which candidates take part."""

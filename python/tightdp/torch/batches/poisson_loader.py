@@ -41,7 +41,8 @@ decide which worker reads a record."""
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
 """Numbers used in place of a draw's number when records are read without a draw. ``FIRST_READ`` is for reading the
 first record of the data set. ``LOOK_READS`` is for the first check that nothing is kept between records, and
-``AUDIT_READS`` for the first trial of an audit. Later checks and trials count down from these numbers."""
+``AUDIT_READS`` for the first trial of an audit (``PrivateRun.audit``). Later checks and trials count down from these
+numbers."""
 
 REPEATED_RECORDS = 8
 """Number of records that are read three times each, to check that nothing is kept between records."""
@@ -50,8 +51,8 @@ REPEATED_RECORDS = 8
 class Batch:
     """A Poisson sample of records from ``PoissonLoader``, which can be used once.
 
-    ``parts()`` collates the records and yields them, at most ``physical_batch_size`` at a time. Each part has records
-    of one shape. An empty sample has no parts. The number of records is private.
+    ``parts()`` collates the records, that is stacks them to tensors, and yields at most ``physical_batch_size`` at
+    once. Each part has records of one shape. An empty sample has no parts. The number of records is private.
 
     ``loader`` is the loader that drew the sample, and ``rows`` has the records' indices in the data set. ``parts``
     raises RuntimeError if it was called before.
@@ -226,7 +227,7 @@ class PoissonLoader:
         return np.arange(records) if rows is None else rows
 
     def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the records of each physical batch."""
+        """Returns the records of each physical batch, which go through the model together."""
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:

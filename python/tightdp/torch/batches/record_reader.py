@@ -1,4 +1,5 @@
-"""Makes batches of records. Each record is read and collated alone, so that no other record can affect it."""
+"""Makes batches of records. Each record is read and collated (turned into a batch of one) alone, so that no other
+record can affect it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts on which all ranks (processes) must agree before a run begins."""
+"""The facts on which all ranks (processes) must agree before a run begins, such as the model and the settings."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ class Ranks(World):
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the ``with`` body, then compares calls, errors and facts of all ranks (``World.run_together``)."""
+        """Runs the ``with`` body, then compares all ranks: the call ``what``, whether the body failed, and the facts.
+
+        A fact is a function whose value must be the same on all ranks (``World.run_together``).
+        """
         try:
             yield
             said = [_digest_rank_fact(fact()) for fact in facts.values()]

@@ -31,8 +31,8 @@ class ShardedRun(SharedRun):
         self._whole: dict[str, Any] = {}
         """Whole trained parameters by name, during a step. Between steps the dict is empty."""
         self._held: dict[int, Any] = {}
-        """Whole parameters, by the identity of the sharded parameter that each replaces. Between steps the whole
-        parameters have no memory."""
+        """Whole parameters, by the identity of the sharded parameter that each replaces. Between steps the memory of
+        their numbers is freed."""
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:

@@ -1,4 +1,7 @@
-"""Measures how far one record moves the sums before noise. The account assumes at most the norm bound."""
+"""Measures how far one record moves the sums of clipped gradients before noise.
+
+The account assumes that the distance is at most the norm bound, to which gradients are clipped.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
 """Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
-last bits of a gradient in them may depend on the other records of its physical batch."""
+last bits of a gradient in them may depend on the records that go through the model with its record."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill

@@ -34,7 +34,8 @@ from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
-"""Least number of steps between two checks that neither the model nor the data set keeps anything of the records."""
+"""Least number of steps between two checks (looks) that neither the model nor the data set keeps anything of the
+records."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 """Type of the argument ``arithmetic`` of ``make_private``, which says how gradients are added up."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
@@ -49,8 +50,8 @@ of the noise exceeds so many standard deviations with probability below 2^-180."
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
 Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up as if their signs
-were random, so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error
-is 2^-24 of the norm bound."""
+were random, so their sum stays below a 64th of the noise. With less noise "auto" computes the gradient of each record,
+which has a rounding error of 2^-24 of the norm bound."""
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,11 @@ def seed_torch_generators(device: Any, seed: int) -> None:
 class CoinGuard(TorchFunctionMode):
     """A context for records that pass a model side by side. It ensures that PyTorch draws only with the run's seeds.
 
-    PyTorch's draws for a record follow from its place in the physical batch. If the draws were known, as after
-    ``torch.manual_seed(0)``, one more record would give each later record the draws of its neighbour. So the generators
-    must keep the seed that they have at the beginning. This is checked at each call of a function of PyTorch and at the
-    end of the context. Raises ValueError for another seed, or if a function gets its own generator
-    (docs/theory/training.md, section 9).
+    PyTorch's draws for a record follow from its place among the records that go through the model together. If the
+    draws were known, as after ``torch.manual_seed(0)``, one more record would give each later record the draws of its
+    neighbour. So the generators must keep the seed that they have at the beginning. This is checked at each call of a
+    function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
+    generator (docs/theory/training.md, section 9).
     """
 
     def __enter__(self) -> Any:

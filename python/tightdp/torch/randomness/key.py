@@ -1,4 +1,5 @@
-"""The key of a run and its streams of random numbers. Each draw has its own stream, the same on every process."""
+"""The key of a run and its streams of random numbers. A stream is a sequence of random numbers that the key and a
+number determine. Each draw has its own stream, the same on every process."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Fact = Callable[[], object]
 
 
 class World:
-    """A group of a single process, which needs no messages."""
+    """A group of a single process, which needs no messages. Each process of a group has a number, its rank."""
 
     rank, size = 0, 1
     shares = False

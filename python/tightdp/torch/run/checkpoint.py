@@ -32,7 +32,8 @@ FORMAT = 3
 SAVED = "s"
 """Mark, in the file of marks, that tensors were saved for the first time."""
 MOST_MARKS = 2**30
-"""Largest size of the file of marks, in bytes. A mark is one byte, and a billion steps would take days."""
+"""Largest size of the file of marks, in bytes. A mark is one byte for each charge, and a billion steps would take
+days."""
 _FILES = "run.json", "charged", "shares.json", "turns.json", "tensors.pt"
 """Names of the files in a checkpoint folder, except the lock file."""
 _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()

@@ -1,4 +1,5 @@
-"""Exact sums whose gradients come from one backward pass if the form of the records allows it, else ``torch.func``."""
+"""Exact sums of gradients, which one backward pass computes if the form of the records allows it, else
+``torch.func``."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ class AutoSums(ProductSums):
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
         *, last: bool = False,
     ) -> None:  # fmt: skip
-        """Adds the clipped gradients of a physical batch, computed in the way that suits the form of its records."""
+        """Adds the clipped gradients of a physical batch, the records that go through the model together.
+
+        The gradients are computed in the way that suits the form of these records.
+        """
         if self._is_one_pass_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places, last=last)
         batch, records, weights = fill_batch_places(places, batch, records)

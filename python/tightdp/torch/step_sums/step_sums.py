@@ -1,4 +1,4 @@
-"""Chooses, by the plan of a run, which sums each of its steps computes."""
+"""Chooses, by the plan of a run, the class of the sums of gradients that each step computes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": Pr
 
 
 class StepSumMaker:
-    """A maker of the sums of a run. ``moments`` is None except for AdaCliP, and ``candidates`` except for DPIS."""
+    """A maker of the sums of a run.
+
+    ``moments``, the centre and scale of gradients, is None except for AdaCliP. ``candidates``, the draws of records by
+    their norms, is None except for DPIS.
+    """
 
     def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: ImportanceCandidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates

@@ -1,4 +1,9 @@
-"""The loss distribution of one random allocation with one step selected, on a grid (docs/theory/allocation.md)."""
+"""The loss distribution of one random allocation with one step selected, on a grid (docs/theory/allocation.md).
+
+P is the distribution of the outputs of all steps with the record, and Q their distribution without the record. Atoms
+are values of the privacy loss with their masses. Atoms from above bound the loss from above, and atoms from below bound
+the loss from below. The curve of atoms is delta as a function of epsilon.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +41,8 @@ MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
 """Smallest probability that is allowed to be cut off. Bounds are valid for any such probability. Every distribution
-from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off a smaller probability
-would hardly narrow the bounds."""
+from above has the mass 1e-290 at infinity, for products that underflow (``mean.cpp`` of the core). So cutting off a
+smaller probability would hardly narrow the bounds."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-One allocation with one step selected is answered from its own loss distribution, which is rounded to a grid upward and
-downward. Several allocations, or one allocation and other mechanisms, are composed by the transforms of the grid
-engine. If k > 1 steps are selected, the upper bound is the bound of k independent allocations, each with one step
-selected out of about one k-th of the steps. The lower bound then comes from a statistical test.
+The curve of a mechanism is delta as a function of epsilon. One allocation with one step selected is answered from its
+own loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
+mechanisms, are composed by the transforms of the grid engine. If k > 1 steps are selected, the upper bound is the bound
+of k independent allocations, each with one step selected out of about one k-th of the steps. The lower bound is then
+the largest of several, among them those of a single step, of the sum of all outputs, and of the sum of integer scores
+of the outputs (``sums.py``).
 """
 
 from __future__ import annotations
@@ -150,9 +152,9 @@ def _combine_allocation_bounds(
 ) -> Bound:
     """Returns the intersection of the bounds of a grid and of formulas.
 
-    If no member of a class attains the dominating pair of the class, formulas may have an upper end below the lower end
-    of this pair. Such a lower end says nothing about the members (pairs/members.py). So the lower end is reduced to the
-    upper end.
+    ``BoundedRange`` stands for a class of mechanisms, and its dominating pair bounds all members of this class. No
+    member attains the pair at every epsilon, so formulas may have an upper end below the lower end of the pair. Such a
+    lower end says nothing about the members (pairs/members.py), and is reduced to the upper end.
     """
     if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -334,11 +336,12 @@ def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[
 
 
 def _list_largest_allocation_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
-    """Returns compositions with a formula, each with the logarithm of a number of choices of steps.
+    """Returns compositions with a formula that bound delta from below, each with the logarithm of a number N.
 
-    The likelihood ratio of an allocation is a mean over all choices of steps. The term of a choice is the product of
-    the ratios of its steps. Each result keeps only the largest product, for one allocation or for all parts. So the
-    delta of the result at epsilon plus the logarithm is a lower bound of the composition's delta at epsilon.
+    N is the number of choices of steps, of one allocation or of all parts together. The likelihood ratio of an
+    allocation is a mean over the N choices. The term of a choice is the product of the ratios of its steps, so the mean
+    is at least the largest product divided by N. Each result is the composition whose ratio is one such product. Its
+    delta at (epsilon + log N) is a lower bound of the delta of ``parts`` at epsilon.
     """
     if direction != "remove":
         return []
@@ -381,10 +384,11 @@ _FEW_SELECTED = 16
 
 
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
-    """Returns sums of scores over the steps, for each Gaussian allocation that selects several steps.
+    """Returns a lower bound (``sums.py``) for each Gaussian allocation that selects several steps.
 
-    These sums only raise lower ends, so they are left out once the question's budget of work is spent. The parts of one
-    question share them, and are charged once.
+    The bound is that of an adversary who sees only a sum of integer scores, one for the output of each step. These
+    sums only raise lower ends, so they are left out once the question's budget of work is spent. The parts of one
+    question share the sums, and are charged once.
     """
     found = []
     for mechanism, count in parts:

@@ -45,9 +45,12 @@ _Array = NDArray[np.float64]
 class AllocationScoreSums(NamedTuple):
     """Distributions of the sum of scores under both data sets, for each residue modulo ``POINTS``.
 
-    ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. The
-    2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside``
-    bounds the mass of the second distribution outside the window of sums that the residues stand for.
+    In the direction "remove" the first distribution is the one with the record, and in "add" the one without it.
+    ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. Here
+    ``tilted`` is the second distribution times an exponential of the sum, and ``weight`` is the inverse of this factor.
+    The factor is large where the second distribution is small, so that few digits are lost. The 2-norms of the errors
+    of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside`` bounds the mass of the
+    second distribution outside the window of sums that the residues stand for.
     """
 
     first: _Array
@@ -62,7 +65,7 @@ class AllocationScoreSums(NamedTuple):
         if epsilon > MOST_EPSILON:
             return 0.0
         x = math.exp(epsilon) * (1 + 4 * U)
-        # Points are left out if they gain less than the error of one point.
+        # Points are left out if they add less to delta than the error of one point.
         with np.errstate(over="ignore", invalid="ignore"):
             gain = self.first - x * (self.weight * self.tilted)
             inside = gain > (self.first_error + x * self.second_error * self.weight) / math.sqrt(POINTS)

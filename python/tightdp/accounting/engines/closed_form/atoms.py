@@ -1,7 +1,8 @@
 """Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
 
-Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such numbers have the accuracy of
-a double.
+P and Q are the distributions of the output on two neighbouring data sets, and (P, Q) is a pair. An atom is a possible
+value of the privacy loss. Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such
+numbers have the accuracy of a double.
 """
 
 from __future__ import annotations

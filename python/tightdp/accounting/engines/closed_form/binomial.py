@@ -1,9 +1,10 @@
 """The curve of k releases of e-DP binary randomised response (docs/theory/closed-forms.md section 4).
 
-By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and
-p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
-from there. Otherwise 1 - delta is computed as two sums, whose terms fall away from the first i. In either case the sums
-need about ten standard deviations of the binomial, never k terms.
+The curve is delta as a function of epsilon, eps. By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is e (2i -
+k), where i has the distribution Bin(k, p) and p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2.
+If the first i is above the mode, which is the most likely i, the terms fall from there. Otherwise 1 - delta is computed
+as two sums, whose terms fall with the distance from the first i. In either case the sums need about ten standard
+deviations of the binomial, never k terms.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CHUNK = 1 << 15
 NEGLIGIBLE = 2.0**-70
 """Relative size of the terms that are left out of a sum, far below the roundings of the other terms."""
 _CERTAIN = 700.0
-"""Value of the parameter e from which on the atom of the largest loss has all the mass, except for at most 2^53
+"""Value of the parameter e from which on the largest loss has the probability 1, except for at most 2^53
 exp(-700) < 1e-280."""
 
 

@@ -1,9 +1,10 @@
 """Adaptively chosen bounded-range steps, by value iteration (docs/theory/filters.md section 9).
 
 The worst step of range eta has two losses, t and t - eta. An adversary knows the sum of the losses so far and chooses t
-in [0, eta]. The value function is stored at nodes with distance h = eta/n, and interpolated linearly in e^eps. The best
-t in each cell between nodes then has a closed form. The value function is convex, so interpolation never makes it
-smaller, and the result is an upper bound. The resulting epsilon is too large by a relative 1/(3 n^2) or so.
+in [0, eta]. The value function is the delta that the adversary can still reach, as a function of epsilon minus the sum
+of the losses. It is stored at nodes with distance h = eta/n, and interpolated linearly in e^eps. The best t in each
+cell between nodes then has a closed form. The value function is convex, so interpolation never makes it smaller, and
+the result is an upper bound. The resulting epsilon is too large by a relative 1/(3 n^2) or so.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
-"""Largest product of the number of steps and the number n of nodes per eta. The time grows with the square of this
-product, up to a quarter of a second."""
+"""Largest product of the number of steps and the number n of nodes in a stretch of length eta. The time grows with the
+square of this product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
 """Largest and smallest number n of nodes per eta, for which epsilon is too large by a relative 3e-4 and 1e-2. Longer
 runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""

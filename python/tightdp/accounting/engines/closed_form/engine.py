@@ -1,6 +1,7 @@
 """The engine of curves with formulas: Gaussians, single steps, repeated randomised response and bounded range.
 
-See docs/theory/closed-forms.md.
+A curve is delta as a function of epsilon. An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with
+probability d, and then reveals everything. The formulas are in docs/theory/closed-forms.md.
 """
 
 from __future__ import annotations

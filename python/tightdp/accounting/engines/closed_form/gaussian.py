@@ -1,5 +1,8 @@
-"""The curve of any number of Gaussians, whose mu^2 add up (docs/theory/closed-forms.md section 2,
-docs/theory/gaussian.md)."""
+"""The curve of any number of Gaussians, that is delta as a function of epsilon (docs/theory/closed-forms.md section 2,
+docs/theory/gaussian.md).
+
+The mu of a Gaussian is the inverse of its noise multiplier. Under composition the mu^2 add up.
+"""
 
 from __future__ import annotations
 

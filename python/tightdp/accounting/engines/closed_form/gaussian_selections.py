@@ -1,9 +1,10 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
-The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps.
-So it is the curve of a loss distribution with masses on its nodes L, a weighted sum of max(0, 1 - e^(eps - L)).
-Composed with Gaussians, each of these terms becomes the Gaussian curve at eps - L. The result is a sum of positive
-terms.
+A selection has a range eta: its privacy loss takes two values whose difference is eta. The curve is delta as a function
+of epsilon, eps. The worst adversary's curve for the selections alone (``bounded_range.py``) is computed at nodes, which
+are values L of eps. Between nodes the curve is linear in x = e^eps, and it is convex. So it is the curve of a loss
+distribution with masses on the nodes L: a weighted sum of the terms max(0, 1 - e^(eps - L)). Composed with Gaussians,
+each of these terms becomes the Gaussian curve at eps - L. The result is a sum of positive terms.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Number of nodes per eta. With 8 nodes the variance of the selections is too large by 1/(3 8^2) = 0.5 %, and epsilon
-by half of that."""
+"""Number of nodes in a stretch of losses of length eta. With 8 nodes the variance of the selections is too large by
+1/(3 8^2) = 0.5 %, and epsilon by half of that."""
 _MOST_NODES = 20_000
 """Largest number of nodes. The time of value iteration grows with the square of this number, up to a tenth of a
 second."""
@@ -36,7 +37,8 @@ FAR = 1e20
 _LEAST = 1e-290
 """Value of the curve below which it may be inaccurate because of underflow. A constant bounds the curve there."""
 _SHIFT = 2.0**-50
-"""Rounding error of eps - L and of L, divided by 1 + |eps| + the largest L. The 1 stands for the rounding of e^L."""
+"""Bound on the rounding errors of eps - L and of L, divided by (1 + |eps| + the largest L). The rounding of e^L is
+relative, so it acts like a constant shift of L, which the term 1 covers."""
 
 
 def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> bool:
@@ -53,8 +55,8 @@ def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> 
 class GaussianSelections(PrivacyCurve):
     """The curve of Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, chosen adaptively.
 
-    The upper bound is the curve of the worst adversary. The lower bound is 0 here. Members of the class give a better
-    lower bound (conversions.md section 7).
+    The upper bound is the curve of the worst adversary. The lower bound is 0 here. A better lower bound comes from
+    single mechanisms whose losses have the range ``eta`` (conversions.md section 7).
     """
 
     term = "class"

@@ -1,7 +1,8 @@
 """Compositions with few outcomes, summed one by one (docs/theory/closed-forms.md section 8).
 
-The order of the steps of one mechanism does not matter. So an outcome is given by how many steps have each of the
-possible losses.
+P and Q are the distributions of the output on two neighbouring data sets. Each step has a few atoms, which are possible
+values of its privacy loss. The order of the steps of one mechanism does not matter. So an outcome is given by how many
+steps have each of the possible losses. The curve of a composition is delta as a function of epsilon.
 """
 
 from __future__ import annotations

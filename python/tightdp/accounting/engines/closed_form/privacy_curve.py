@@ -1,4 +1,7 @@
-"""The base class of privacy curves with a formula, and the inversion that these curves share."""
+"""The base class of privacy curves with a formula, and their inversion, which finds epsilon for a delta.
+
+A privacy curve is delta as a function of epsilon.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Curves of one step of mechanisms for which there is a formula (docs/theory/closed-forms.md section 3)."""
+"""Curves of one step of mechanisms for which there is a formula (docs/theory/closed-forms.md section 3).
+
+A curve is delta as a function of epsilon, eps.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """An upper bound of the whole curve of a repeated run or a group, from which a dominating pair is built.
 
-This pair can be part of a longer composition (docs/theory/derived.md section 3).
+The curve is delta as a function of epsilon. This pair can be part of a longer composition (docs/theory/derived.md
+section 3). A chain is a line X p + D, where X is its slope and D its height. It consists of one line for each link,
+where a link is one changed record.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from .inner_run import KnownRun
 from .lines import LinesOfInnerRun
 
 _LOOSE = 1e-3
-"""Relative gain below which no further line and no further chain is added. The module ``lines.py`` defines lines, and
-``groups.py`` defines chains."""
+"""Relative gain below which no further line (``lines.py``) and no further chain (``groups.py``) is added."""
 _FAINT = 1e-40
 """Height of a chain below which no more lines are added for the chain."""
 _STEEPEST = 1e130

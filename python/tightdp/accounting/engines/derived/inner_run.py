@@ -1,4 +1,4 @@
-"""Bounds of the curve of the inner run that a repeated run or a group is made of."""
+"""Bounds of the curve, delta as a function of epsilon, of the inner run that a repeated run or a group is made of."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 section 2).
 
 Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
-they are needed. Which epsilons may occur depends on the curve alone. These epsilons are the powers of two, the largest
-losses of both directions, and middles of intervals. An interval is halved until a further line in the interval would
-lower the lines at the ends by less than a tolerance.
+they are needed. Which epsilons may occur depends on the curve delta(eps) alone. These epsilons are the powers of two,
+the largest losses of both directions, and middles of intervals. An interval is halved until a further line in the
+interval would lower the lines at the ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _NARROWEST = 2.0**-24
 
 
 class LinesOfInnerRun:
-    """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
+    """The lines of one link that are lowest at some p. A link is a step from a data set to a neighbour of it.
+
+    At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
     The steepest line is the first one. The last line is the constant 1, which bounds every probability.
     """

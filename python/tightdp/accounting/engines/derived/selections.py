@@ -1,4 +1,10 @@
-"""Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1)."""
+"""Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1).
+
+The gain of selecting bounds the amount by which the loss of the selection may exceed the loss of one run. A test with a
+threshold t is a set of outputs that attains the delta of one run at the epsilon t. The delta of this set after the
+selection is a lower bound. Upper ends are upper bounds of the selection's delta at several epsilons. P and Q are the
+distributions of an output on two neighbouring data sets.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The joined pair of the grid engine (docs/theory/grid.md section 6.2) bounds each step against the worst data sets of
 that step, for each epsilon. Here an adversary who sees all earlier outputs chooses the data sets of the next step.
-Value iteration over all data sets bounds the delta of the best adversary from above. An adversary who alternates
-between two data sets bounds this delta from below.
+Value iteration over all data sets bounds the curve of the best adversary, delta as a function of epsilon, from above.
+An adversary who alternates between two data sets bounds this curve from below.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # The tilt is the tilt of a saddle point, or a smaller one if the mass outside the grid would then exceed the curve
-    # at delta.
+    # The tilt is the s of a factor e^{s loss} on the masses, which keeps small deltas accurate. The tilt belongs to the
+    # saddle point, or is smaller if the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )

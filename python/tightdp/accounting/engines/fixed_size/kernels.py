@@ -1,4 +1,7 @@
-"""A distribution on a grid of losses that a pair dominates (docs/theory/adaptive.md section 4)."""
+"""A distribution on a grid of losses that a pair dominates (docs/theory/adaptive.md section 4).
+
+The pair (P, Q) is given by bounds of its curve, delta as a function of epsilon, at points in each cell of the grid.
+"""
 
 from __future__ import annotations
 

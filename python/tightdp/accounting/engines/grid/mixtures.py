@@ -84,8 +84,8 @@ def list_mixture_draw_probabilities(
 
 
 _MOST_DRAWS = 4000
-"""Numbers of draws that are farther from the mode than this are left out. The distance is about forty standard
-deviations if the record is drawn ten thousand times on average."""
+"""Numbers of draws that are farther than this from the mode, the most likely number, are left out. The distance is
+about forty standard deviations if the record is drawn ten thousand times on average."""
 
 
 def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:

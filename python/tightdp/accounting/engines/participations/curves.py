@@ -1,9 +1,10 @@
 """Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
-The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q). If the adversary is told
-these steps, the curve is the curve of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
-little noise, the outputs show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of
-the probability that exactly these steps hold the record. This gives a lower bound that is nearly the truth.
+The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q) and q is the sampling
+probability. A curve is delta as a function of epsilon. If the adversary is told these steps, the curve is the curve of
+K Gaussians. So the mixture of these curves over K is an upper bound. If there is little noise, the outputs show which
+steps these are. The loss is then the loss of the K Gaussians plus the logarithm of the probability that exactly these
+steps hold the record. This gives a lower bound that is nearly the truth.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from ..closed_form.gaussian import GaussianCurve
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
-"""Largest number of participation counts with a term of their own. So many terms take a tenth of a second."""
+"""Largest number of participation counts, which are values of K, with a term of their own. So many terms take a tenth
+of a second."""
 _UNSEEN = 1e-290
-"""Bound on the error of products of masses that underflow, and on the mass of the participation counts outside the
-span."""
+"""Bound on the error of products of masses that underflow, and on the mass of the values of K that have no term because
+they are too far from the mean."""
 _ALL = 1 - 2.0**-50
 """Value of a curve that counts as 1."""
 _BLOCK = 128
@@ -38,7 +40,8 @@ _TRIED = 32
 _MARGIN = 64 * ULP
 """Bound on the relative rounding of a few products and sums of positive numbers, and of their square root."""
 _SERVED = 1e-9, 1e9
-"""Least and largest mu for which the curve of a Gaussian is certified. The curve grows with mu."""
+"""Least and largest mu for which the curve of a Gaussian is certified. Mu is the distance of the means with and without
+the record, in standard deviations of the noise. The curve grows with mu."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,10 @@
 """The engine of sampled Gaussians with little noise and of plain Gaussians (docs/theory/closed-forms.md section 5).
 
-A step whose sample holds the record reveals the record, so only the number of these steps matters. Both ends of a bound
-are sums over that number. If the record is removed, the two ends agree up to noise multipliers of about 0.06, for which
-the other engines would need too many points and nodes. If the record is replaced in a sample of fixed size, the
-relative distance of the two ends is about the square of the noise multiplier.
+A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
+matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both
+ends of a bound are sums over that number. If the record is removed, the two ends agree up to noise multipliers of about
+0.06, for which the other engines would need too many points and nodes. If the record is replaced in a sample of fixed
+size, the relative distance of the two ends is about the square of the noise multiplier.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds, which are widened by all rounding errors.
 
 Privacy losses are discretised without changing their means, and composed by one real Fourier transform for each
-distinct mechanism. The resulting curve is right up to ``eps_error`` in epsilon and ``delta_error`` in delta
-(docs/theory/prv.md). These errors are additive. So deltas near ``delta_error``, or near the rounding of the transform
-(about 1e-14 for each step), have loose lower bounds, and their upper bounds come from moments alone.
+distinct mechanism. The resulting curve, delta as a function of epsilon, is right up to ``eps_error`` in epsilon and
+``delta_error`` in delta (docs/theory/prv.md). These errors are additive. So deltas near ``delta_error``, or near the
+rounding of the transform (about 1e-14 for each step), have loose lower bounds, and their upper bounds come from moments
+alone.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). Section 4 of
 docs/theory/fft.md states the assumptions on the library's transforms, and which of them are checked. The compiled core
-chooses the grid, corrects the means and reads the curve.
+chooses the grid, corrects the means, and computes epsilon or delta from the composed losses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The engine of Renyi differential privacy, which has an upper bound of most compositions (docs/theory/conversions.md).
 
 The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
-(``moments.py``). The lower bound on epsilon or delta is trivial, except for one release of a class that is defined by
-Renyi divergences.
+(``moments.py``). An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with probability d, and then reveals
+everything. The lower bound on epsilon or delta is trivial, except for one release of a class that is defined by Renyi
+divergences. The members of this class are the mechanisms that meet its definition.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from . import conversion
 Moment = Callable[[m.Mechanism, float], float]
 """A function that returns an upper bound of K(c) of a mechanism."""
 _RATIO = 1.25
-"""Ratio of neighbouring epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
+"""Ratio of neighbouring epsilons at which the delta of a run is bounded, if the number of repetitions is Poisson."""
 
 
 def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -> float:
