@@ -360,7 +360,7 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     The names of frequent arguments are left out. If the text is then longer than ``most`` characters, an integer >= 5,
     its middle is left out too.
 
-    Raises TypeError if ``name`` is no text. A text that cannot be shortened further stays as it is.
+    Raises TypeError if ``name`` is not a text. A text that cannot be shortened further stays as it is.
 
     >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
     'PoissonSampled…, 0.01) * 1000'

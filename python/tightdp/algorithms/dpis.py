@@ -1,7 +1,7 @@
 """DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
 2022).
 
-The privacy analysis of the paper is corrected by these departures, each with its reason in docs/theory/dpis.md:
+The privacy analysis of the paper is corrected by these departures. Their reasons are in docs/theory/dpis.md.
 
 - A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
   The weight is never 1 / (the realised probability).

@@ -122,7 +122,7 @@ def is_same_estimator_bounds(one: Pair | None, other: Pair | None) -> bool:
 
 
 def scale_features_for_estimator(bounds: Bounds | None, features: Array) -> Array:
-    """Returns features clipped to their bounds and mapped to [0, 1]. If there are no bounds, features do not change."""
+    """Returns features clipped to their bounds and mapped to [0, 1]. Without bounds, features do not change."""
     if bounds is None:
         return features
     low, high, span = bounds

@@ -67,9 +67,9 @@ class _KnownLedgerEntries(NamedTuple):
     """A summary of the entries of the ledger that were read and checked so far."""
 
     number: int
-    """Number of the last of these entries, or 0 if there is none."""
+    """Number of the last of these entries, or 0 before the first one."""
     digest: str
-    """Digest of the last of these entries, or the digest of the budget if there is none."""
+    """Digest of the last of these entries, or the digest of the budget before the first one."""
     spent: _FilterState | None
     """State of the filter after these entries. It is None if the filter would not have allowed all of them."""
 

@@ -30,7 +30,7 @@ class LedgerPayment:
 
     @property
     def ledger_text(self) -> str | None:
-        """The text by which a statement names the ledger and the release, or None if there is no ledger."""
+        """The text by which a statement names the ledger and the release, or None without a ledger."""
         return name_ledger_payment(self.ledger, self.release)
 
 
@@ -40,8 +40,8 @@ def open_ledger(ledger: Ledger | str | PathLike[str] | None) -> Ledger | None:
 
 
 def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
-    """Returns the text by which a statement names a ledger and a release that the ledger paid for. Returns None if
-    there is no ledger."""
+    """Returns the text by which a statement names a ledger and a release that the ledger paid for. Returns None
+    without a ledger."""
     return None if ledger is None else f"{name_ledger(ledger)}, release {release}"
 
 

@@ -85,7 +85,7 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
     """Tells whether the envelope of a single step is the supremum of the curves of its class.
 
     The answer is yes for a sampled step too, because each point of its curve depends on one point of the unsampled
-    curve. The answer is no for an allocation, which composes the step.
+    curve. An allocation composes the step, so the answer is False for it.
     """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True

@@ -1,5 +1,6 @@
-"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account, and
-whether both ends of a certificate can be proved, in a file of its own or in a statement.
+"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
+
+It also tells whether both ends of a certificate can be proved, in a file of its own or in a statement.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
 the statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that

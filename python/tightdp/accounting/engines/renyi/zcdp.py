@@ -2,8 +2,9 @@
 
 The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). Let
 P = Ber(r) and Q = Ber(s) be Bernoulli distributions. The pair is a member of the class of all (xi, rho)-zCDP mechanisms
-if the Renyi divergences D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. For a given r the
-smallest such s is found by bisection. Each candidate is checked at all orders at once.
+under one condition: D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. Here D_a is the Renyi
+divergence of order a. For a given r the smallest such s is found by bisection. Each candidate is checked at all orders
+at once.
 """
 
 from __future__ import annotations
