@@ -1,7 +1,7 @@
 // The formulas by which the threads of a device (GPU) clip rows, add them up and add noise (docs/theory/clipping.md,
-// sections 1 to 3). The loops are in held_rows.cuh and two_reads.cuh, and the launches in clipping/clipped_sum.cu. For tests, the host
-// runs the formulas in testing/clip_emulation.cpp and testing/kernel_emulation.cpp. Compile without contraction of a *
-// b + c to fused multiply-adds.
+// sections 1 to 3). The loops are in held_rows.cuh and two_reads.cuh, and the launches in clipping/clipped_sum.cu. For
+// tests, the host runs the formulas in testing/clip_emulation.cpp and testing/kernel_emulation.cpp. Compile without
+// contraction of a * b + c to fused multiply-adds.
 //
 // Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are computed in double, and
 // the clip factor is the result of clip_factor (tightdp/clipping/factor.hpp). Products are rounded to float32 if rows
