@@ -7,6 +7,7 @@ the data and treated as public, as the papers do; a release would take them from
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import re
 import tarfile
@@ -86,6 +87,7 @@ def idx(file: Path) -> np.ndarray:
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
+@functools.lru_cache(maxsize=1)  # cells of one table follow one another
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """X (n, d) in [0, 1] and y in {0, 1} of "adult" (d = 108), "bank" (32), "ipums-br" (52), "kddcup99" (118) or
     "kddcup99-50k", 50,000 records of it at random."""

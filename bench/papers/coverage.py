@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from contents import PAPERS, Grid, Item, Number, Paper
+from contents import PAPERS, Grid, Item, Number, Paper, split_label
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "algorithms" / "coverage.md"
@@ -108,12 +108,6 @@ def write_grid(grid: Grid, results: Results) -> Iterator[str]:
 def is_known(number: Number, results: Results) -> bool:
     """Whether a number has something to show: the published one, or a result of ours."""
     return number.theirs is not None or write_ours(number, results) != NOT_RUN
-
-
-def split_label(label: str) -> tuple[str, str]:
-    """Returns the names of a row of theirs and of ours."""
-    published, _, own = label.partition(" | ")
-    return published, own or published
 
 
 def wrap(text: str) -> str:

@@ -166,7 +166,7 @@ def tasks_of(figure: str) -> Iterator[Cell]:
     else:
         for steps in (*STEPS, *LONG_STEPS):
             for method in ("tightdp", "tightdp prv", "prv-accountant"):
-                if steps <= 10_000 or method != "prv-accountant":
+                if steps <= 100_000 or method != "prv-accountant":  # at 1,000,000 it needs some 1e8 points
                     yield common | {"method": method, "steps": steps, "mesh": 0.01}
 
 
