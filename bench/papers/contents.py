@@ -441,7 +441,7 @@ PRV = Paper(
         Item("Lemmas 5.2, 5.3", "[coupling](../theory/prv.md)", "proved: lemmas 1 and 2 there"),
         Item("Theorem 5.5", "[coupling](../theory/prv.md)", "proved, with rounding, which the paper leaves out"),
         Item("Theorem on running time", "[the PRV engine](../theory/prv.md)",
-             "no proof with our constants; measured below against the number of steps"),
+             "proved with our constants (section 6); measured below against the number of steps"),
         Item("Appendix B, losses of mechanisms", "[the distributions](../theory/prv.md)"),
         Item("Figures 1a, 4", "`bench/papers/prv.py`", "", "prv.py --figures compositions",
              [Grid([f"{k} steps" for k in STEPS],
