@@ -32,7 +32,7 @@ import data_sets
 import numpy as np
 from cells import Cell, error, mean, spread
 from quality import quality
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 import tightdp as dp
 from tightdp.train import (
@@ -236,7 +236,7 @@ def network(task: Cell) -> Cell:
     return {**quality(clf, pca.transform(X_test), y_test), "distance": sum(distances) / len(distances)}
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table for each part, and draws them."""
     pictures: dict[str, dict[str, Points]] = {}
     for start in STARTS:
@@ -246,7 +246,7 @@ def show(found: list[Cell]) -> None:
             lines = show_rows(own, list(ARMS0), "dimension", ".2e")
             pictures[f"l2 regression from |w| = {start:g}"] = lines
     if pictures:
-        file = RESULTS / "adaclip_regression.png"
+        file = folder / "adaclip_regression.png"
         draw(file, pictures, "dimension", "squared error", xscale="log", yscale="log")
     panels: dict[str, dict[str, Points]] = {}
     for part, title, arms in (
@@ -258,7 +258,7 @@ def show(found: list[Cell]) -> None:
             print(f"{title}: accuracy in %, mean +- standard error; the paper's in brackets")
             panels[title] = show_rows(own, arms, "epsilon", ".2f")
     if panels:
-        draw(RESULTS / "adaclip.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
+        draw(folder / "adaclip_accuracy.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
 
 
 def show_rows(found: list[Cell], arms: list[str], x: str, form: str) -> dict[str, Points]:

@@ -55,6 +55,8 @@ class Paper:
     script: str
     note: str
     items: Sequence[Item] = field(default_factory=list)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """Figures that the script draws from its raw results: name of the file, and what it shows."""
 
 
 NO_FIGURES = "The paper shows this as a figure without numbers."
@@ -247,6 +249,7 @@ ADACLIP = Paper(
         Item("Table 2", "`bench/papers/adaclip.py`", "", "adaclip.py --parts table2",
              [clip_table("table2", ("clipping", "AdaCliP"), CLIP_2)]),
     ],
+    {"adaclip_regression": "Squared error of a regression against its dimension, from two starts"},
 )  # fmt: skip
 
 # Wei et al. 2022.
@@ -393,6 +396,10 @@ DPIS = Paper(
              "lambda; published as the best and its neighbours: MNIST 97.6, 97.4, 97.3, Fashion-MNIST 86.5, 86.4, 86.3",
              "dpis.py --parts quantile", is_sweep("quantile", (0.8, 0.9, 1.0, 1.1, 1.2), {})),
     ],
+    {
+        "dpis_noise": "Noise on a sum of 256 gradients by epsilon and mean norm",
+        "dpis_differences": "Accuracy of DPIS and of larger batches, less that of DP-SGD, on tables",
+    },
 )  # fmt: skip
 
 # Gopi, Lee and Wutschitz 2021.
@@ -466,6 +473,12 @@ PRV = Paper(
                    "seconds", "At 1,000,000 steps the PRV engine refuses, as its largest number of bytes is 1 GiB, and "
                    "prv-accountant was not asked: it would need some 1e8 points.")]),
     ],
+    {
+        "prv_mesh": "Error of epsilon against the seconds of a call, with finer and finer meshes",
+        "prv_compositions": "Distance of upper ends from the truth, over the truth, against the number of steps",
+        "prv_small_delta": "Relative error of epsilon against delta, for one Gaussian",
+        "prv_time": "Seconds of a call against the number of steps",
+    },
 )  # fmt: skip
 
 PAPERS = (DP_AGD, ADACLIP, DPIS, PRV)

@@ -132,6 +132,10 @@ def write_paper(paper: Paper, results: Results) -> Iterator[str]:
     for item in paper.items:
         yield f"| {item.name} | {item.place} | {item.command and f'`{item.command}`'} | {write_state(item, results)} |"
     yield ""
+    if paper.figures:
+        command = f"python bench/papers/{paper.script}.py --table --draw-into docs/figures"
+        yield wrap(f"Figures, drawn from the raw results by `{command}`:") + "\n"
+        yield from (f"![{shown}](../figures/{name}.png)\n" for name, shown in paper.figures.items())
     for item in paper.items:
         for grid in item.grids:
             yield wrap(f"**{item.name}{grid.title and ', ' + grid.title}.** {grid.note}") + "\n"

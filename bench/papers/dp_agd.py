@@ -35,7 +35,7 @@ import numpy as np
 from baselines import noisy_max, privgene, sgd
 from cells import Cell, error, mean
 from quality import quality
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 from tightdp.train import (
     DPAGD,
@@ -304,7 +304,28 @@ def fold_means(found: list[Cell], what: str) -> list[float]:
     return rows[0] if len(rows) == 1 else [mean(row) for row in rows]
 
 
-def show(found: list[Cell]) -> None:
+def sweep_points(part: str, found: list[Cell]) -> dict[str, Points]:
+    """Returns a line for each epsilon along a setting of the printed algorithm."""
+    lines: dict[str, Points] = {}
+    for epsilon in SWEEP_EPSILONS:
+        at, means, errors = [], [], []
+        for value, used in SWEEPS[part].items():
+            own = {"part": part, "value": value, "epsilon": epsilon}
+            if used == PRINTED:
+                own = accuracy_task("adult", "logistic", "DP-AGD printed", epsilon, 0)
+                del own["seed"]
+            cells_of = [cell for cell in found if all(cell.get(key) == known for key, known in own.items())]
+            if cells_of:
+                scores = fold_means(cells_of, "scores")
+                at.append(value)
+                means.append(mean(scores))
+                errors.append(error(scores))
+        if len(at) > 1:
+            lines[f"epsilon {epsilon:g}"] = at, means, errors
+    return lines
+
+
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table of accuracies and objectives for each data set and model, and draws the accuracies."""
     panels: dict[str, dict[str, Points]] = {}
     accuracies = [c for c in found if c["part"] == "accuracy" and "scores" in c]
@@ -331,8 +352,11 @@ def show(found: list[Cell]) -> None:
     for cell in found:
         if cell["part"] in ("gradients", "selection"):
             print(cell)
+    settings = {part: points for part in SWEEPS if (points := sweep_points(part, found))}
+    if settings:
+        draw(folder / "dp_agd_settings.png", settings, "value of the setting", "accuracy %")
     if panels:
-        draw(RESULTS / "dp_agd.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
+        draw(folder / "dp_agd_accuracy.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ looks first.
     accuracy    the networks and the linear model on the test part
 
 delta = 1e-5. A cell is one data set, arm, epsilon and seed, and a line of bench/papers/images.jsonl. Means with 95%
-confidence intervals are printed as Markdown and drawn into bench/results/images.png.
+confidence intervals are printed as Markdown and drawn as networks.png.
 
 The networks are the papers' or the smallest of their kind. Learning rate, batch and norm bound were chosen by DP-SGD at
 epsilon 1 on 10,000 training images of MNIST (rates 2 and 4), which is not charged; they are the same for all data sets
@@ -48,7 +48,7 @@ from cells import Cell
 from contents import BEST, TABLE_3, split_label
 from dpis import half
 from scattering import scattered
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
@@ -312,7 +312,7 @@ def tasks(seeds: int = 5) -> list[Cell]:
     return found
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints the choice of settings and a table for each data set, and draws the tables."""
     for cell in (c for c in found if "part" in c):
         scores = "  ".join(f"{name} {cell[name]:.2f}" for name in ("last", "half", "average"))
@@ -322,7 +322,7 @@ def show(found: list[Cell]) -> None:
         name: table(name, [c for c in scored if c["data"] == name]) for name in dict.fromkeys(c["data"] for c in scored)
     }
     if panels:
-        draw(RESULTS / "images.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %")
+        draw(folder / "networks.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %")
 
 
 if __name__ == "__main__":

@@ -101,9 +101,13 @@ def test_the_command_line_selects_cells_and_goes_on(tmp_path, monkeypatch, capsy
     tasks = [{"part": part, "arm": arm, "seed": seed} for part in "ab" for arm in "xy" for seed in range(3)]
     shown = []
 
+    def show(found, folder):
+        shown.append(found)
+        assert folder.parts[-2:] == ("bench", "results")
+
     def call(*options):
         monkeypatch.setattr(sys, "argv", ["script", "--out", str(tmp_path / "cells.jsonl"), *options])
-        return command.main("", tmp_path / "cells.jsonl", tasks, lambda task: {"sum": task["seed"]}, shown.append)
+        return command.main("", tmp_path / "cells.jsonl", tasks, lambda task: {"sum": task["seed"]}, show)
 
     assert call("--parts", "a", "--arms", "y", "--seeds", "2") == 0
     assert [(c["part"], c["arm"], c["seed"]) for c in shown[-1]] == [("a", "y", 0), ("a", "y", 1)]
