@@ -20,15 +20,15 @@ PAGE = HERE.parents[1] / "docs" / "algorithms" / "coverage.md"
 NOT_RUN = "not run"
 HEAD = """# The four papers, piece by piece
 
-`python bench/papers/coverage.py` makes this page from the raw results, which are lines of `bench/papers/*.jsonl`. Every
-number of ours is a mean, with its standard error, and in brackets the number of seeds (of folds, where one partition of
-a table was run). "not run" means that the script is there, and that no result of that cell was kept; "refused" that the
-method has no answer there.
+`python bench/papers/coverage.py` makes this page from the raw results, the lines of `bench/papers/*.jsonl`. A number of
+ours is a mean with its standard error. Brackets hold the number of seeds, or of folds where one partition of a table
+was run. "Not run" means that there is a script and that no result of it was kept. "Refused" means that the method has
+no answer at that setting.
 
 **Settings.** Algorithms have the library's defaults, which follow from public facts, or one round setting for all data
-sets and epsilons. What was chosen was chosen on rows that were held out from training, which is not charged. Test
-accuracy chooses nothing, with two exceptions that are older than this rule: the first network's learning rate 2 was
-seen on test parts ([networks](networks.md)), and so was the network for reviews.
+sets and epsilons. Other settings were chosen on rows that were held out from training; that choice is not charged. Test
+accuracy chose nothing, with two exceptions that are older than this rule: the first network's learning rate of 2, and
+the network for reviews, were chosen after a look at test parts ([networks](networks.md)).
 """
 
 
@@ -126,6 +126,7 @@ def write_state(item: Item, results: Results) -> str:
 def write_paper(paper: Paper, results: Results) -> Iterator[str]:
     """Yields the section of a paper: the list of its pieces, and its tables."""
     yield f"## {paper.title}\n"
+    yield wrap(f"**What we found.** {paper.found}") + "\n"
     yield wrap(f"Script: `bench/papers/{paper.script}.py`. {paper.note}") + "\n"
     yield "| piece | here | command | state |"
     yield "|---|---|---|---|"
@@ -158,7 +159,7 @@ def write_comparison(results: Results) -> Iterator[str]:
                             ahead += 1
                             continue
                         gap, seeds = number.theirs - mean, f"{len(values)} seed{'s' * (len(values) > 1)}"
-                        sure = f"{gap / error:.1f}, {seeds}" if error else f"unknown, {seeds}"
+                        sure = f"{gap / error:.1f}, {seeds}" if error else "not known from one seed"
                         published, own = split_label(label)
                         where = f"{paper.name}, {item.name.lower()}{grid.title and ', ' + grid.title}"
                         names = own if own == published else f"{published}; ours: {own}"
