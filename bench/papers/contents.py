@@ -417,7 +417,8 @@ DPIS = Paper(
         Item("Table 7", "", "C* is 4 C_1 in the library and no setting, so it cannot be varied yet"),
         Item("Table 8", "`bench/papers/dpis.py`",
              "lambda; published as the best and its neighbours: MNIST 97.6, 97.4, 97.3, Fashion-MNIST 86.5, 86.4, 86.3",
-             "dpis.py --parts quantile", is_sweep("quantile", (0.8, 0.9, 1.0, 1.1, 1.2), {}, "lambda", "A larger lambda is as good or better.")),
+             "dpis.py --parts quantile", is_sweep("quantile", (0.8, 0.9, 1.0, 1.1, 1.2), {}, "lambda",
+                      "A larger lambda is as good or better.")),
     ],
     {
         "dpis_noise": "Noise on a sum of 256 gradients by epsilon and mean norm",
