@@ -122,9 +122,9 @@ DP_AGD = Paper(
     "Norms of gradients fall as the paper's do. With the paper's settings and a correct account, the algorithm is "
     "below our version of it nearly everywhere, most at small epsilon. Plain noisy gradient descent, with step "
     "lengths that follow from public facts, is level with our version or ahead of it.",
-    "[What it does and what was corrected](dp-agd.md). Figures 2 to 4 have no printed numbers, so none stands beside "
-    "ours there. Their means are over 20 partitions into five folds. That page has accuracies of an earlier run whose "
-    "raw results were not kept; they do not count here.",
+    "[What it does and what was corrected](dp-agd.md). The paper prints no numbers of figures 2 to 4, so none stands "
+    "beside ours there. Its means are over 20 partitions into five folds, and ours over one. The page of DP-AGD has "
+    "accuracies of an earlier run. Their raw results were not kept, so they do not count here.",
     [
         Item("Definitions 3.1, 3.2", "[neighbouring relations](../theory/conversions.md)",
              "the printed relation is empty at a fixed number of records; add or remove one here"),
@@ -216,8 +216,8 @@ ADACLIP = Paper(
     "Theorems 1 and 2 hold, the latter with other constants; lemma 2 does not hold as printed. The lead over "
     "clipping is not reproduced: with logistic regression on MNIST and the same exact account, clipping is level "
     "with AdaCliP or ahead of it. On the regression the printed settings win only if the run starts at the answer.",
-    "[What it does and what was corrected](adaclip.md). That page has accuracies of an earlier run whose results were "
-    "not kept; they do not count here.",
+    "[What it does and what was corrected](adaclip.md). That page has accuracies of an earlier run. Their raw results "
+    "were not kept, so they do not count here.",
     [
         Item("Lemma 1", "[smaller corrections](../theory/adaclip.md)",
              "its constant 4/5 should be 5/4; a counterexample is there, and nothing here uses it"),
@@ -362,8 +362,8 @@ DPIS = Paper(
     "Importance sampling lowers the noise on a sum as figure 1 says. The printed algorithm is not private. With the "
     "corrected step, and with the released sums of norms charged, accuracy on tables is that of DP-SGD.",
     "Networks and scattering features: `bench/papers/images.py`. [What it does and what was corrected](dpis.md). "
-    "CIFAR-10 and the full IMDb cannot be had. That page has images of an earlier run whose raw results were not kept; "
-    "they do not count here.",
+    "CIFAR-10 and the full IMDb cannot be had. The page of DPIS has accuracies on images of an earlier run. Their raw "
+    "results were not kept, so they do not count here.",
     [
         Item("Definitions 2.1 to 2.6", "[neighbouring relations, moments](../theory/conversions.md)"),
         Item("Lemmas 2.5, 2.7 to 2.9", "[moments](../theory/conversions.md), [training](../theory/training.md)",

@@ -90,11 +90,14 @@ def test_each_arm_of_images_runs(made_up_data, monkeypatch):
         assert images.evaluate({**task, **smallest})
 
 
-def test_each_figure_of_prv_has_a_cell_that_runs():
+def test_each_figure_of_prv_has_a_cell_that_runs(monkeypatch):
     prv = pytest.importorskip("prv")
-    for task in first_cells([t for t in prv.tasks() if t["method"] == "tightdp"], "figure"):
+    monkeypatch.setattr(prv, "LEAST_SECONDS", 0.0)
+    own = [task for task in prv.tasks() if task["method"] not in ("prv-accountant", "koskela")]
+    for task in first_cells(own, "figure", "method"):
         found = prv.evaluate(task)
-        assert found["lower"] <= found["truth"] <= found["upper"]
+        assert found["truth"] <= found["upper"] or task["method"] == "gdp"
+        assert found["lower"] <= found["truth"] or task["method"] == "gdp"
 
 
 def test_the_command_line_selects_cells_and_goes_on(tmp_path, monkeypatch, capsys):
