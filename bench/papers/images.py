@@ -274,27 +274,31 @@ def task_of(name: str, arm: str, epsilon: float, seed: int) -> Cell:
 
 
 def table(name: str, found: list[Cell]) -> dict[str, Points]:
-    """Prints the rows of a data set, and returns a line for each of ours."""
-    print(f"\n| {name} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " | CPU seconds |")
-    print("|---|" + "---|" * (len(EPSILONS) + 1))
-    for arm, published in PUBLISHED.get(name, {}).items():
-        print(f"| {arm}, published | " + " | ".join(f"{score:.1f}" for score in published) + " | |")
+    """Prints the rows of a data set at the epsilons that were run, and returns a line for each of ours."""
+    epsilons = [epsilon for epsilon in EPSILONS if any(c["epsilon"] == epsilon for c in found)]
+    print(f"\n| {name} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " | CPU seconds |")
+    print("|---|" + "---|" * (len(epsilons) + 1))
+    published = PUBLISHED.get(name, {})
+    for arm, row in published.items():
+        known = [f"{score:.1f}" for epsilon, score in zip(EPSILONS, row, strict=True) if epsilon in epsilons]
+        print(f"| {arm}, published | {' | '.join(known)} | |")
     lines: dict[str, Points] = {}
     for arm in (*NETWORKS, *LINEAR):
         own = [c for c in found if c["arm"] == arm]
-        scores = {e: [c["scores"] for c in own if c["epsilon"] == e] for e in EPSILONS}
+        scores = {e: [c["scores"] for c in own if c["epsilon"] == e] for e in epsilons}
         if own:
             seconds = np.median([c["cpu_seconds"] for c in own])
-            print(f"| {arm} | " + " | ".join(shown(scores[e]) for e in EPSILONS) + f" | {seconds:.0f} |")
-            known = [e for e in EPSILONS if scores[e]]
-            errors = [half(scores[e]) if len(scores[e]) > 1 else 0.0 for e in known]
-            lines[arm] = known, [float(np.mean(scores[e])) for e in known], errors
-    return lines | {f"{arm}, published": (EPSILONS, row, None) for arm, row in PUBLISHED.get(name, {}).items()}
+            print(f"| {arm} | " + " | ".join(shown(scores[e]) for e in epsilons) + f" | {seconds:.0f} |")
+            at = [e for e in epsilons if scores[e]]
+            errors = [half(scores[e]) if len(scores[e]) > 1 else 0.0 for e in at]
+            lines[arm] = at, [float(np.mean(scores[e])) for e in at], errors
+    return lines | {f"{arm}, published": (EPSILONS, row, None) for arm, row in published.items()}
 
 
 def shown(scores: list[float]) -> str:
+    """Returns a mean with its 95% interval and the number of seeds, or that nothing was run."""
     if not scores:
-        return ""
+        return "not run"
     mean = f"{np.mean(scores):.2f}"
     return f"{mean} +- {half(scores):.2f} ({len(scores)})" if len(scores) > 1 else f"{mean} (1)"
 
