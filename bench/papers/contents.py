@@ -177,6 +177,7 @@ DP_AGD = Paper(
              "dp_agd.py --parts accuracy --data kddcup99",
              [grid for model in ("logistic", "svm") for grid in agd_accuracy("kddcup99", model)]),
     ],
+    {"dp_agd_accuracy": "Accuracy of the algorithms by epsilon, at the epsilons that were run"},
 )  # fmt: skip
 
 # Pichapati et al. 2019.

@@ -330,7 +330,8 @@ def show(found: list[Cell], folder: Path) -> None:
     panels: dict[str, dict[str, Points]] = {}
     accuracies = [c for c in found if c["part"] == "accuracy" and "scores" in c]
     for dataset, model in dict.fromkeys((c["data"], c["model"]) for c in accuracies):
-        epsilons = [e for e in EPSILONS if any(c["epsilon"] == e for c in accuracies)]
+        there = {c["epsilon"] for c in accuracies if (c["data"], c["model"]) == (dataset, model)}
+        epsilons = sorted(there)
         print(f"\n{dataset}, {model}: accuracy % / objective by epsilon {epsilons}, mean +- standard error")
         lines = panels.setdefault(f"{dataset}, {model}", {})
         for arm in (*ALGORITHMS, *BASELINES):
@@ -341,11 +342,11 @@ def show(found: list[Cell], folder: Path) -> None:
                 continue
             scores = [fold_means(own[e], "scores") for e in known]
             lines[arm] = known, [*map(mean, scores)], [*map(error, scores)]
-            shown = [
-                f"{mean(s):.2f} +- {error(s):.2f} / {mean(fold_means(own[e], 'objectives')):.4f}"
+            shown = dict.fromkeys(epsilons, "-") | {
+                e: f"{mean(s):.2f} +- {error(s):.2f} / {mean(fold_means(own[e], 'objectives')):.4f}"
                 for e, s in zip(known, scores, strict=True)
-            ]
-            print(f"{arm:16s}" + "  ".join(shown))
+            }
+            print(f"{arm:16s}" + "  ".join(f"{text:24s}" for text in shown.values()))
         authors = AUTHORS.get((dataset, model), {})
         if authors:
             lines["authors' code (not private)"] = list(authors), list(authors.values()), None
