@@ -8,6 +8,7 @@ the survey's documentation.
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import re
 import tarfile
@@ -97,6 +98,7 @@ def idx(file: Path) -> np.ndarray:
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
+@functools.lru_cache(maxsize=1)  # cells of one table follow one another
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns X (n, d) in [0, 1] and y in {0, 1} of a table.
 

@@ -99,6 +99,7 @@ def draw(
             filled = None if joined or label.startswith("tightdp") else "none"  # peers have hollow markers
             axes.errorbar(places, values, errors, fmt=fmt, ms=5, mfc=filled, lw=0.8, label=label)
         axes.set(title=title, xlabel=x, ylabel=y, **scales)
+        axes.tick_params(axis="x", which="minor", labelbottom=False)  # on short logarithmic axes they overlap
         axes.grid(alpha=0.3)
         if len(lines) > 6:  # a long legend is placed outside, so that it covers no point
             axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -22,7 +22,7 @@ import data_sets
 import dp_agd
 from cells import Cell, error, mean
 from quality import quality
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 from tightdp.train import LogisticRegression
 
@@ -109,7 +109,7 @@ def join(own: list[Cell]) -> Cell:
     return {**own[0], **{what: dp_agd.fold_means(own, what) for what in qualities}}
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table for each epsilon of what is known of all rows, and draws what each algorithm loses to privacy."""
     tables = [c for c in cells.kept(dp_agd.FILE).values() if c["part"] == "accuracy" and "scores" in c]
     plain = {(c["data"], c["model"]): mean(c["scores"]) for c in found if c["part"] == "reference"}
@@ -131,7 +131,7 @@ def show(found: list[Cell]) -> None:
             print(f"\nepsilon {epsilon:g}: {title} of the logistic models, mean, * the best")
             show_quality(what, [row for row in present if row[1] == "logistic"], list(known.values()))
     if panels:
-        draw(RESULTS / "all_algorithms.png", panels, "", "accuracy % lost to privacy", yscale="symlog")
+        draw(folder / "all_algorithms.png", panels, "", "accuracy % lost to privacy", yscale="symlog")
 
 
 if __name__ == "__main__":

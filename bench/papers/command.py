@@ -7,6 +7,7 @@ evaluated. The command line selects among them by the values that they have; wha
     --seeds N                                        only seeds below N
     --minutes M                                      no cell is begun after so many minutes (0: all cells run)
     --table                                          no cell runs: what is known is shown
+    --draw-into FOLDER                               where figures are drawn (bench/results; the site's: docs/figures)
 
 Each finished cell is a line of the file beside the script (or of --out), so that a script that was stopped goes on
 where it was, and several processes may share the file. Progress goes to the standard error.
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
 import data
 from cells import Cell
+from shared import RESULTS
 
 SELECTORS = {"parts": "part", "data": "data", "models": "model", "arms": "arm", "epsilons": "epsilon"}
 SELECTORS |= {"figures": "figure", "methods": "method"}
@@ -47,6 +49,7 @@ def parse_options(doc: str | None, tasks: Sequence[Cell], file: Path, seeds: int
     parser.add_argument("--seeds", type=int, default=seeds, help="number of seeds (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin no cell after so many minutes")
     parser.add_argument("--table", action="store_true", help="run nothing, show what is known")
+    parser.add_argument("--draw-into", type=Path, default=RESULTS, help="folder of the figures")
     parser.add_argument("--out", type=Path, default=file)
     return parser.parse_args()
 
@@ -66,10 +69,10 @@ def main(
     file: Path,
     tasks: Sequence[Cell],
     evaluate: Callable[[Cell], Cell],
-    show: Callable[[list[Cell]], None],
+    show: Callable[[list[Cell], Path], None],
     seeds: int = 5,
 ) -> int:
-    """Runs a script's selected cells as its command line says, and shows what is known of them."""
+    """Runs a script's selected cells as its command line says. ``show`` then prints and draws what is known of them."""
     chosen = parse_options(doc, tasks, file, seeds)
     minutes = -1.0 if chosen.table else chosen.minutes or math.inf
     try:
@@ -77,5 +80,5 @@ def main(
     except data.Missing as problem:
         print(f"{file.stem}: {problem}", file=sys.stderr)
         return 2
-    show(list(found.values()))
+    show(list(found.values()), chosen.draw_into)
     return 0

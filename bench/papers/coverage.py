@@ -13,22 +13,22 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from contents import PAPERS, Grid, Item, Number, Paper
+from contents import PAPERS, Grid, Item, Number, Paper, split_label
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "algorithms" / "coverage.md"
 NOT_RUN = "not run"
 HEAD = """# The four papers, piece by piece
 
-`python bench/papers/coverage.py` makes this page from the raw results, which are lines of `bench/papers/*.jsonl`. Every
-number of ours is a mean, with its standard error, and in brackets the number of seeds (of folds, where one partition of
-a table was run). "not run" means that the script is there, and that no result of that cell was kept; "refused" that the
-method has no answer there.
+`python bench/papers/coverage.py` makes this page from the raw results, the lines of `bench/papers/*.jsonl`. A number of
+ours is a mean with its standard error. Brackets hold the number of seeds, or of folds where one partition of a table
+was run. "Not run" means that there is a script and that no result of it was kept. "Refused" means that the method has
+no answer at that setting.
 
 **Settings.** Algorithms have the library's defaults, which follow from public facts, or one round setting for all data
-sets and epsilons. What was chosen was chosen on rows that were held out from training, which is not charged. Test
-accuracy chooses nothing, with two exceptions that are older than this rule: the first network's learning rate 2 was
-seen on test parts ([networks](networks.md)), and so was the network for reviews.
+sets and epsilons. Other settings were chosen on rows that were held out from training; that choice is not charged. Test
+accuracy chose nothing, with two exceptions that are older than this rule: the first network's learning rate of 2, and
+the network for reviews, were chosen after a look at test parts ([networks](networks.md)).
 """
 
 
@@ -110,12 +110,6 @@ def is_known(number: Number, results: Results) -> bool:
     return number.theirs is not None or write_ours(number, results) != NOT_RUN
 
 
-def split_label(label: str) -> tuple[str, str]:
-    """Returns the names of a row of theirs and of ours."""
-    published, _, own = label.partition(" | ")
-    return published, own or published
-
-
 def wrap(text: str) -> str:
     """Returns a paragraph in lines of 120 characters."""
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
@@ -132,12 +126,17 @@ def write_state(item: Item, results: Results) -> str:
 def write_paper(paper: Paper, results: Results) -> Iterator[str]:
     """Yields the section of a paper: the list of its pieces, and its tables."""
     yield f"## {paper.title}\n"
+    yield wrap(f"**What we found.** {paper.found}") + "\n"
     yield wrap(f"Script: `bench/papers/{paper.script}.py`. {paper.note}") + "\n"
     yield "| piece | here | command | state |"
     yield "|---|---|---|---|"
     for item in paper.items:
         yield f"| {item.name} | {item.place} | {item.command and f'`{item.command}`'} | {write_state(item, results)} |"
     yield ""
+    if paper.figures:
+        command = f"python bench/papers/{paper.script}.py --table --draw-into docs/figures"
+        yield wrap(f"Figures, drawn from the raw results by `{command}`:") + "\n"
+        yield from (f"![{shown}](../figures/{name}.png)\n" for name, shown in paper.figures.items())
     for item in paper.items:
         for grid in item.grids:
             yield wrap(f"**{item.name}{grid.title and ', ' + grid.title}.** {grid.note}") + "\n"
@@ -160,7 +159,7 @@ def write_comparison(results: Results) -> Iterator[str]:
                             ahead += 1
                             continue
                         gap, seeds = number.theirs - mean, f"{len(values)} seed{'s' * (len(values) > 1)}"
-                        sure = f"{gap / error:.1f}, {seeds}" if error else f"unknown, {seeds}"
+                        sure = f"{gap / error:.1f}, {seeds}" if error else "not known from one seed"
                         published, own = split_label(label)
                         where = f"{paper.name}, {item.name.lower()}{grid.title and ', ' + grid.title}"
                         names = own if own == published else f"{published}; ours: {own}"

@@ -6,7 +6,8 @@ per-iteration privacy budget".
 
     accuracy        figures 2 to 4: accuracy and objective by epsilon, logistic regression and linear SVM; each seed is
                     a partition into 5 folds
-    splits, growth, max_norm, max_loss     figures 1a to 1d: DP-AGD as printed, one setting varied, on Adult
+    splits, growth, max_norm, max_loss     figures 1a to 1d: DP-AGD as printed, one setting varied, on Adult; the point
+                    that the paper takes is the arm "DP-AGD printed" of the accuracies
     gradients       table 1: norms of true and noisy gradients along a run
     selection       algorithm 1: how far from the best a private choice among step sizes is, by kind of noise
 
@@ -34,7 +35,7 @@ import numpy as np
 from baselines import noisy_max, privgene, sgd
 from cells import Cell, error, mean
 from quality import quality
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 from tightdp.train import (
     DPAGD,
@@ -133,6 +134,7 @@ def tasks(data: tuple[str, ...] = DATA, seeds: int = 20) -> list[Cell]:
             for part, values in SWEEPS.items()
             for epsilon in SWEEP_EPSILONS
             for value, used in values.items()
+            if used != PRINTED  # that point is the arm "DP-AGD printed" of figure 2
         ]
     return found
 
@@ -302,12 +304,34 @@ def fold_means(found: list[Cell], what: str) -> list[float]:
     return rows[0] if len(rows) == 1 else [mean(row) for row in rows]
 
 
-def show(found: list[Cell]) -> None:
+def sweep_points(part: str, found: list[Cell]) -> dict[str, Points]:
+    """Returns a line for each epsilon along a setting of the printed algorithm."""
+    lines: dict[str, Points] = {}
+    for epsilon in SWEEP_EPSILONS:
+        at, means, errors = [], [], []
+        for value, used in SWEEPS[part].items():
+            own = {"part": part, "value": value, "epsilon": epsilon}
+            if used == PRINTED:
+                own = accuracy_task("adult", "logistic", "DP-AGD printed", epsilon, 0)
+                del own["seed"]
+            cells_of = [cell for cell in found if all(cell.get(key) == known for key, known in own.items())]
+            if cells_of:
+                scores = fold_means(cells_of, "scores")
+                at.append(value)
+                means.append(mean(scores))
+                errors.append(error(scores))
+        if len(at) > 1:
+            lines[f"epsilon {epsilon:g}"] = at, means, errors
+    return lines
+
+
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table of accuracies and objectives for each data set and model, and draws the accuracies."""
     panels: dict[str, dict[str, Points]] = {}
     accuracies = [c for c in found if c["part"] == "accuracy" and "scores" in c]
     for dataset, model in dict.fromkeys((c["data"], c["model"]) for c in accuracies):
-        epsilons = [e for e in EPSILONS if any(c["epsilon"] == e for c in accuracies)]
+        there = {c["epsilon"] for c in accuracies if (c["data"], c["model"]) == (dataset, model)}
+        epsilons = sorted(there)
         print(f"\n{dataset}, {model}: accuracy % / objective by epsilon {epsilons}, mean +- standard error")
         lines = panels.setdefault(f"{dataset}, {model}", {})
         for arm in (*ALGORITHMS, *BASELINES):
@@ -318,19 +342,22 @@ def show(found: list[Cell]) -> None:
                 continue
             scores = [fold_means(own[e], "scores") for e in known]
             lines[arm] = known, [*map(mean, scores)], [*map(error, scores)]
-            shown = [
-                f"{mean(s):.2f} +- {error(s):.2f} / {mean(fold_means(own[e], 'objectives')):.4f}"
+            shown = dict.fromkeys(epsilons, "-") | {
+                e: f"{mean(s):.2f} +- {error(s):.2f} / {mean(fold_means(own[e], 'objectives')):.4f}"
                 for e, s in zip(known, scores, strict=True)
-            ]
-            print(f"{arm:16s}" + "  ".join(shown))
+            }
+            print(f"{arm:16s}" + "  ".join(f"{text:24s}" for text in shown.values()))
         authors = AUTHORS.get((dataset, model), {})
         if authors:
             lines["authors' code (not private)"] = list(authors), list(authors.values()), None
     for cell in found:
         if cell["part"] in ("gradients", "selection"):
             print(cell)
+    settings = {part: points for part in SWEEPS if (points := sweep_points(part, found))}
+    if settings:
+        draw(folder / "dp_agd_settings.png", settings, "value of the setting", "accuracy %")
     if panels:
-        draw(RESULTS / "dp_agd.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
+        draw(folder / "dp_agd_accuracy.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import data_sets
 import numpy as np
 from cells import Cell
 from quality import quality
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 import tightdp as dp
 from tightdp.train import DPIS, DPSGD, SGD, LogisticRegression, MLPClassifier
@@ -130,7 +130,7 @@ def evaluate(task: Cell) -> Cell:
     return {**quality(clf, X_test, y_test), "bound": clf.privacy_.upper, "cpu_seconds": time.process_time() - start}
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table for each data set, model and epsilon, and draws the differences from DP-SGD."""
     noises = [c for c in found if c["part"] == "noise"]
     if noises:
@@ -140,7 +140,7 @@ def show(found: list[Cell]) -> None:
         lines: dict[str, Points] = {
             f"mean norm {s:g} C": (list(EPOCHS), [c["noise"] for c in noises if c["share"] == s], None) for s in SHARES
         }
-        draw(RESULTS / "dpis_noise.png", {f"b = {BATCH}": lines}, f"epsilon (delta = {DELTA:g})", "noise / C")
+        draw(folder / "dpis_noise.png", {f"b = {BATCH}": lines}, f"epsilon (delta = {DELTA:g})", "noise / C")
     names: list[str] = []
     differences: dict[str, list[object]] = {}
     plain = f"DP-SGD {BATCH}"
@@ -162,7 +162,8 @@ def show(found: list[Cell]) -> None:
             print(f"{part} {value:g}, {data}: {interval(scores)} ({len(scores)})")
     if names:
         rows_of = {arm: (names, [*map(np.mean, row)], [*map(half, row)]) for arm, row in differences.items()}
-        draw(RESULTS / "dpis.png", {"paired differences, 95% intervals": rows_of}, "", f"accuracy % above {plain}")
+        panels = {"paired differences, 95% intervals": rows_of}
+        draw(folder / "dpis_differences.png", panels, "", f"accuracy % above {plain}")
 
 
 def half(values: object) -> float:

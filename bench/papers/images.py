@@ -1,9 +1,10 @@
 """Networks in PyTorch on images and reviews, beside the published rows.
 
-MNIST and Fashion-MNIST: the CNN of Papernot et al. (AAAI 2021) with tanh, by DP-SGD, AdaCliP and DPIS, and a linear
-model on scattering features (Tramer and Boneh, ICLR 2021). IMDb: the sum of 16-dimensional embeddings of 1,000 hashed
-words and a linear layer, and a linear model on their counts; 4,000 reviews train and 1,000 test. CIFAR-10 is taken from
-your own download, cifar-10-binary.tar.gz, where bench/data.py looks first.
+MNIST and Fashion-MNIST: the CNN of Papernot et al. (AAAI 2021) with tanh, by DP-SGD, AdaCliP and DPIS, or with ReLU by
+DP-SGD; and linear models on scattering features (Tramer and Boneh, ICLR 2021) by NoisyGD, DP-SGD and DPIS. IMDb: the
+sum of 16-dimensional embeddings of 1,000 hashed words and a linear layer, and a linear model on their counts; 4,000
+reviews train and 1,000 test. CIFAR-10 is taken from your own download, cifar-10-binary.tar.gz, where bench/data.py
+looks first.
 
     python bench/papers/images.py [--parts accuracy] [--data mnist] [--arms DP-SGD ...] [--epsilons 1] [--seeds 5]
                                   [--minutes 60] [--table]
@@ -13,16 +14,19 @@ your own download, cifar-10-binary.tar.gz, where bench/data.py looks first.
     accuracy    the networks and the linear model on the test part
 
 delta = 1e-5. A cell is one data set, arm, epsilon and seed, and a line of bench/papers/images.jsonl. Means with 95%
-confidence intervals are printed as Markdown and drawn into bench/results/images.png.
+confidence intervals are printed as Markdown and drawn as networks.png.
 
 The networks are the papers' or the smallest of their kind. Learning rate, batch and norm bound were chosen by DP-SGD at
 epsilon 1 on 10,000 training images of MNIST (rates 2 and 4), which is not charged; they are the same for all data sets
 (but batches of 500 on IMDb), epsilons and arms. Epochs are 15 for each unit of epsilon, and at least 15. Nothing was
-chosen on Fashion-MNIST, and on IMDb the network alone, once (docs/algorithms/networks.md).
-The arm "DP-SGD, chosen" has the settings that are best in "choice", on the mean of both data sets. That is not charged.
-DPIS aims at half as many records a step as DP-SGD with the same probability for a record of the largest norm, and
-releases no share of norms. NoisyGD has the library's defaults. Evaluated are averages of the last half of iterates.
-Scattering features are of each image alone and need kymatio; they are made once and kept (1 GB). One thread.
+chosen on Fashion-MNIST, and on IMDb the network alone, once (docs/algorithms/networks.md). The arm "DP-SGD, chosen" has
+the settings that are best in "choice", on the mean of both data sets. That is not charged. On networks DPIS aims at
+half as many records a step as DP-SGD with the same probability for a record of the largest norm, and releases no share
+of norms. Accuracies are those of the mean of the last half of iterates.
+
+Linear models have the library's defaults, which depend on public facts alone. DPIS has the batch and the epochs of
+DP-SGD there and releases its share of norms, as in the paper. Scattering features are functions of each image alone.
+They need kymatio, are made once and kept (1 GB). One thread.
 """
 
 from __future__ import annotations
@@ -41,10 +45,10 @@ import data_sets
 import numpy as np
 import torch
 from cells import Cell
-from contents import BEST
+from contents import BEST, TABLE_3, split_label
 from dpis import half
 from scattering import scattered
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
@@ -52,22 +56,26 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp._core import set_max_threads
 from tightdp.torch import Batches, make_private
-from tightdp.train import DPIS, AdaCliP, LogisticRegression, NoisyGD
+from tightdp.train import DPIS, DPSGD, AdaCliP, LogisticRegression, NoisyGD
 
 FILE = Path(__file__).with_suffix(".jsonl")
 DELTA = 1e-5
-EPSILONS = (0.5, 1.0, 2.0, 3.0)
+EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0)
 EPOCHS = 15
 """For each unit of epsilon, and at least so many."""
-BATCH = {"imdb": 500}
-"""2,048 elsewhere."""
+IMAGE_BATCH, REVIEW_BATCH = 2048, 500
 RATE, NORM = 2.0, 0.1
 WORDS, LENGTH, WIDTH = 1000, 400, 16
 SHARE, REACH = 0.5, 2.0
 CIFAR = data.folders()[0] / "cifar-10-binary.tar.gz"
-CHOSEN = "DP-SGD, chosen"
-NETWORKS = ("DP-SGD", "AdaCliP", "DPIS", CHOSEN)
-LINEAR = "NoisyGD, linear"
+CHOSEN, RELU = "DP-SGD, chosen", "DP-SGD, ReLU"
+NETWORKS = ("DP-SGD", "AdaCliP", "DPIS", CHOSEN, RELU)
+LINEAR = {
+    "NoisyGD, linear": NoisyGD(),
+    "DP-SGD, linear": DPSGD(1200, 20),
+    "DPIS, linear": DPIS(1200, 20, norm_share=None),
+}
+"""Algorithms of the linear model. Batches are a fiftieth of the images, as the library's default."""
 PIXELS = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 """Mean and deviation of the training pixels, which are in many tutorials and taken as public."""
 
@@ -92,28 +100,22 @@ CANDIDATES = {
 DECAY = 0.97
 """Weight of the average of iterates in the next average."""
 HELD_OUT, PROXY_BATCH, PROXY_STEPS = 10_000, 256, 440
-# Accuracy % at epsilon .5, 1, 2, 3 (Wei et al. 2022, table 3). TS: tempered sigmoids, as our tanh. HF: on scattering
-# features. IMDb: 25,000 reviews there.
-PUBLISHED = {
-    "mnist": {"DP-SGD": (93.1, 94.9, 96.1, 96.8), "DP-SGD-TS": (96.0, 96.8, 97.7, 98.1),
-              "DP-SGD-HF": (96.1, 97.2, 98.3, 98.4), "DPIS-HF": (96.8, 97.7, 98.6, 98.8)},
-    "fashion-mnist": {"DP-SGD": (78.4, 80.8, 82.3, 84.1), "DP-SGD-TS": (81.0, 83.0, 85.0, 86.3),
-                      "DP-SGD-HF": (83.9, 86.0, 87.8, 88.3), "DPIS-HF": (84.6, 86.6, 88.3, 88.8)},
-    "imdb": {"DP-SGD": (56.4, 60.3, 63.5, 66.4), "DPIS": (59.1, 62.1, 65.9, 68.3)},
-    "cifar-10": {"DPIS-HF": (55.1, 62.2, 67.9, 69.7)},
-}  # fmt: skip
+PUBLISHED = {name: {split_label(label)[0]: scores for label, scores, _ in rows} for name, rows in TABLE_3.items()}
+"""Accuracy in % of Wei et al. (2022), table 3, at the same epsilons. TS: tempered sigmoids, as our tanh. HF: on
+scattering features. IMDb: 25,000 reviews there."""
 
 
-def cnn(name: str) -> nn.Module:
+def cnn(name: str, activation: type[nn.Module] = nn.Tanh) -> nn.Module:
+    """Returns the network of a data set of images."""
     if name == "cifar-10":
         blocks: list[nn.Module] = []
         for inputs, width in ((3, 32), (32, 64), (64, 128)):
-            blocks += [nn.Conv2d(inputs, width, 3, padding=1), nn.Tanh(), nn.Conv2d(width, width, 3, padding=1),
-                       nn.Tanh(), nn.MaxPool2d(2)]  # fmt: skip
-        return nn.Sequential(*blocks, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
+            blocks += [nn.Conv2d(inputs, width, 3, padding=1), activation(), nn.Conv2d(width, width, 3, padding=1),
+                       activation(), nn.MaxPool2d(2)]  # fmt: skip
+        return nn.Sequential(*blocks, nn.Flatten(), nn.Linear(2048, 128), activation(), nn.Linear(128, 10))
     return nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), nn.Tanh(),
-        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10),
+        nn.Conv2d(1, 16, 8, 2, padding=3), activation(), nn.MaxPool2d(2, 1), nn.Conv2d(16, 32, 4, 2), activation(),
+        nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(512, 32), activation(), nn.Linear(32, 10),
     )  # fmt: skip
 
 
@@ -159,14 +161,14 @@ def evaluate(task: Cell) -> Cell:
     torch.set_num_threads(1)
     set_max_threads(1)
     start = time.process_time()
-    found = choose(task) if "part" in task else linear(task) if task["arm"] == LINEAR else network(task)
+    found = choose(task) if "part" in task else linear(task) if task["arm"] in LINEAR else network(task)
     return {**found, "cpu_seconds": time.process_time() - start}
 
 
 def network(task: Cell) -> Cell:
     records, test, test_y = records_of(task["data"])
     torch.manual_seed(task["seed"])
-    model = Reviews() if task["data"] == "imdb" else cnn(task["data"])
+    model = Reviews() if task["data"] == "imdb" else cnn(task["data"], nn.ReLU if task["arm"] == RELU else nn.Tanh)
     chosen = task["arm"] == CHOSEN
     if chosen:
         records, test = apply_settings(model, records, test, task["data"], CANDIDATES[task["candidate"]])
@@ -229,12 +231,12 @@ def choose(task: Cell) -> Cell:
     model, settings = cnn(task["data"]), CANDIDATES[task["arm"]]
     parts, held_out = apply_settings(model, parts, images[-HELD_OUT:], task["data"], settings)
     # The noise of the mean gradient is that of epsilon 1 with all records, batches of 2,048 and 15 epochs.
-    q = 2048 / len(labels)
+    q = IMAGE_BATCH / len(labels)
     noise = float(dp.noise_multiplier(epsilon=1.0, delta=DELTA, sampling_probability=q, steps=PROXY_STEPS))
     run = make_private(
         model, torch.optim.SGD(model.parameters(), lr=settings.rate, momentum=0.9), parts, delta=DELTA,
-        noise_multiplier=noise * PROXY_BATCH / 2048, batch_size=PROXY_BATCH, max_norm=NORM, public_size=len(parts),
-        epochs=PROXY_STEPS * PROXY_BATCH / len(parts), random_state=task["seed"],
+        noise_multiplier=noise * PROXY_BATCH / IMAGE_BATCH, batch_size=PROXY_BATCH, max_norm=NORM,
+        public_size=len(parts), epochs=PROXY_STEPS * PROXY_BATCH / len(parts), random_state=task["seed"],
         arithmetic="float",
     )  # fmt: skip
     half_mean, decayed = averages(model)
@@ -252,7 +254,7 @@ def choose(task: Cell) -> Cell:
 
 def linear(task: Cell) -> Cell:
     X, y, test_X, test_y = features_of(task["data"])
-    clf = LogisticRegression(NoisyGD(), task["epsilon"], DELTA, public_size=len(y), random_state=task["seed"])
+    clf = LogisticRegression(LINEAR[task["arm"]], task["epsilon"], DELTA, public_size=len(y), random_state=task["seed"])
     clf.fit(X, y)
     assert clf.privacy_.upper <= task["epsilon"]
     return {"scores": 100 * clf.score(test_X, test_y), "bound": clf.privacy_.upper}
@@ -260,10 +262,10 @@ def linear(task: Cell) -> Cell:
 
 def task_of(name: str, arm: str, epsilon: float, seed: int) -> Cell:
     plain = {"data": name, "arm": arm, "epsilon": epsilon, "seed": seed}
-    if arm == LINEAR:
-        return plain
+    if arm in LINEAR:
+        return plain if arm == "NoisyGD, linear" else {**plain, "settings": repr(LINEAR[arm])}
     arithmetic = "exact" if arm == "AdaCliP" or name == "imdb" else "float"  # gradients of reviews are short
-    batch = BATCH.get(name, 2048)
+    batch = REVIEW_BATCH if name == "imdb" else IMAGE_BATCH
     epochs = round(EPOCHS * max(epsilon, 1.0))
     own = {"share": SHARE, "reach": REACH} if arm == "DPIS" else {}
     if arm == CHOSEN:
@@ -272,27 +274,31 @@ def task_of(name: str, arm: str, epsilon: float, seed: int) -> Cell:
 
 
 def table(name: str, found: list[Cell]) -> dict[str, Points]:
-    """Prints the rows of a data set, and returns a line for each of ours."""
-    print(f"\n| {name} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " | CPU seconds |")
-    print("|---|" + "---|" * (len(EPSILONS) + 1))
-    for arm, published in PUBLISHED[name].items():
-        print(f"| {arm}, published | " + " | ".join(f"{score:.1f}" for score in published) + " | |")
+    """Prints the rows of a data set at the epsilons that were run, and returns a line for each of ours."""
+    epsilons = [epsilon for epsilon in EPSILONS if any(c["epsilon"] == epsilon for c in found)]
+    print(f"\n| {name} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " | CPU seconds |")
+    print("|---|" + "---|" * (len(epsilons) + 1))
+    published = PUBLISHED.get(name, {})
+    for arm, row in published.items():
+        known = [f"{score:.1f}" for epsilon, score in zip(EPSILONS, row, strict=True) if epsilon in epsilons]
+        print(f"| {arm}, published | {' | '.join(known)} | |")
     lines: dict[str, Points] = {}
-    for arm in (*NETWORKS, LINEAR):
+    for arm in (*NETWORKS, *LINEAR):
         own = [c for c in found if c["arm"] == arm]
-        scores = {e: [c["scores"] for c in own if c["epsilon"] == e] for e in EPSILONS}
+        scores = {e: [c["scores"] for c in own if c["epsilon"] == e] for e in epsilons}
         if own:
             seconds = np.median([c["cpu_seconds"] for c in own])
-            print(f"| {arm} | " + " | ".join(shown(scores[e]) for e in EPSILONS) + f" | {seconds:.0f} |")
-            known = [e for e in EPSILONS if scores[e]]
-            errors = [half(scores[e]) if len(scores[e]) > 1 else 0.0 for e in known]
-            lines[arm] = known, [float(np.mean(scores[e])) for e in known], errors
-    return lines | {f"{arm}, published": (EPSILONS, row, None) for arm, row in PUBLISHED[name].items()}
+            print(f"| {arm} | " + " | ".join(shown(scores[e]) for e in epsilons) + f" | {seconds:.0f} |")
+            at = [e for e in epsilons if scores[e]]
+            errors = [half(scores[e]) if len(scores[e]) > 1 else 0.0 for e in at]
+            lines[arm] = at, [float(np.mean(scores[e])) for e in at], errors
+    return lines | {f"{arm}, published": (EPSILONS, row, None) for arm, row in published.items()}
 
 
 def shown(scores: list[float]) -> str:
+    """Returns a mean with its 95% interval and the number of seeds, or that nothing was run."""
     if not scores:
-        return ""
+        return "not run"
     mean = f"{np.mean(scores):.2f}"
     return f"{mean} +- {half(scores):.2f} ({len(scores)})" if len(scores) > 1 else f"{mean} (1)"
 
@@ -303,14 +309,14 @@ def tasks(seeds: int = 5) -> list[Cell]:
         {"part": "choice", "data": name, "arm": candidate, "seed": seed}
         for seed in range(seeds) for name in PIXELS for candidate in CANDIDATES
     ]  # fmt: skip
-    names = [name for name in PUBLISHED if name != "cifar-10" or CIFAR.is_file()]
-    for seed, epsilon, name, arm in itertools.product(range(seeds), EPSILONS, names, (*NETWORKS, LINEAR)):
-        if arm != CHOSEN or name in PIXELS:
+    names = [*PUBLISHED, *(["cifar-10"] if CIFAR.is_file() else [])]
+    for seed, epsilon, name, arm in itertools.product(range(seeds), EPSILONS, names, (*NETWORKS, *LINEAR)):
+        if arm not in (CHOSEN, RELU, "DP-SGD, linear", "DPIS, linear") or name in PIXELS:
             found.append(task_of(name, arm, epsilon, seed))
     return found
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints the choice of settings and a table for each data set, and draws the tables."""
     for cell in (c for c in found if "part" in c):
         scores = "  ".join(f"{name} {cell[name]:.2f}" for name in ("last", "half", "average"))
@@ -320,7 +326,7 @@ def show(found: list[Cell]) -> None:
         name: table(name, [c for c in scored if c["data"] == name]) for name in dict.fromkeys(c["data"] for c in scored)
     }
     if panels:
-        draw(RESULTS / "images.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %")
+        draw(folder / "networks.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %")
 
 
 if __name__ == "__main__":

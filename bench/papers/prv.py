@@ -12,7 +12,7 @@ the limit of Gaussian DP ("gdp"). All answer for sigma = .8, q = .004 and "remov
     time           seconds against the number of steps at the same eps_error            (figure 9a, theorem on time)
 
 A cell is one figure, method and setting, and a line of bench/papers/prv.jsonl. Tables are printed as Markdown, and
-figures drawn into bench/results. Errors are distances from the default engine's lower end, which is within a part in
+figures are drawn. Errors are distances from the default engine's lower end, which is within a part in
 1e9 of the truth (asserted). Seconds are CPU seconds of a call on one thread.
 """
 
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import command  # before NumPy: it sets the number of threads
 from baselines.gaussian_dp import approximate_epsilon
 from cells import Cell
-from shared import RESULTS, Points, draw
+from shared import Points, draw
 
 import tightdp as dp
 from tightdp._core import set_max_threads
@@ -166,7 +166,7 @@ def tasks_of(figure: str) -> Iterator[Cell]:
     else:
         for steps in (*STEPS, *LONG_STEPS):
             for method in ("tightdp", "tightdp prv", "prv-accountant"):
-                if steps <= 10_000 or method != "prv-accountant":
+                if steps <= 100_000 or method != "prv-accountant":  # at 1,000,000 it needs some 1e8 points
                     yield common | {"method": method, "steps": steps, "mesh": 0.01}
 
 
@@ -205,20 +205,20 @@ def largest_error(cell: Cell) -> float:
 
 AXES = {
     "mesh": ("mesh", "CPU seconds", "error of epsilon"),
-    "compositions": ("steps", "steps", "upper end over the truth, less 1"),
+    "compositions": ("steps", "steps", "|upper end over the truth - 1|"),
     "small delta": ("delta", "delta", "relative error of epsilon"),
     "time": ("steps", "steps", "CPU seconds"),
 }
 """The column that tells the rows of a figure apart, and the labels of its axes."""
 
 
-def show(found: list[Cell]) -> None:
+def show(found: list[Cell], folder: Path) -> None:
     """Prints a table and draws a figure for each figure of the paper."""
     for figure, (column, x, y) in AXES.items():
         own = [cell for cell in found if cell["figure"] == figure]
         if own:
             print_rows(figure, own, column)
-            path = RESULTS / f"prv_{figure.replace(' ', '_')}.png"
+            path = folder / f"prv_{figure.replace(' ', '_')}.png"
             draw(path, {figure: make_panels(figure, own)}, x, y, xscale="log", yscale="log")
 
 

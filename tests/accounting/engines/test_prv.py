@@ -206,6 +206,18 @@ def test_too_much_memory_is_refused_with_the_figure():
         (dp.Gaussian(1.0) * 10**9).epsilon(1e-5, engine="prv")
 
 
+@pytest.mark.parametrize("count", [1, 100, 10_000, 1_000_000])
+@pytest.mark.parametrize("eps_error", [0.1, 0.01])
+def test_the_grid_is_no_longer_than_the_theorem_says(count, eps_error):
+    """docs/theory/prv.md, section 6, for steps that are eps0-DP and so of eps0^2/2-zCDP, at a total rho of .1."""
+    rho, delta_error = 0.1, 1e-10
+    run = ("pure", math.sqrt(2 * rho / count), 1.0, count, 0.0)
+    *_, points = prv.prv_epsilon([run], 1e-5, eps_error, delta_error, 1e9)
+    deviations = min(math.sqrt(count / 2 * math.log(12 / delta_error)), count)
+    width = 1.01 * (rho + 4 * math.sqrt(rho * math.log(8 / delta_error)))
+    assert 0 < points < 2 * (width + 2.5 * eps_error) * deviations / eps_error + 2048
+
+
 def test_what_it_does_not_serve():
     for mechanism in (dp.BoundedRange(1.0), dp.ZCDP(0.1), dp.PoissonSampled(dp.Laplace(1.0), 0.1)):
         with pytest.raises(ValueError, match="prv"):
