@@ -52,7 +52,7 @@ def disprove(case: Case, rng: np.random.Generator) -> Iterator[str]:
         if not 0 < end < math.inf or (high and asked == "delta" and end >= 1 - DIGITS):
             continue
         try:
-            claim = verify.read(json.dumps({**plain, asked: past}))
+            claim = verify.read_certificate(json.dumps({**plain, asked: past}))
             proved = verify.verify_end(claim, high=not high, nearby=False, points=POINTS).proved
         except verify.Unverified:
             return
@@ -68,6 +68,6 @@ def fail_to_verify(case: Case, rng: np.random.Generator) -> Iterator[str]:
     run, asked = found.composition, {"neighbors": case.relation}
     bound = run.epsilon(found.delta, **asked) if found.epsilon is None else run.delta(found.epsilon, **asked)
     if bound.engine in EXACT:
-        good, words = verify.verify(found.to_json(), nearby=False, points=POINTS)
+        good, words = verify.verify_certificate(found.to_json(), nearby=False, points=POINTS)
         if not good and "the table has no" not in words and "BoundedRange" not in words:  # which is adaptive there
             yield f"{case}: {words}"

@@ -53,6 +53,8 @@ class Query:
     sampling_probability : the probability that a record is in the query's batch, in (0, 1]; 1 for all records.
     grid, evaluate, scale, scores : as below.
 
+    Raises no error: the ``Oracle`` that builds a query checks its numbers.
+
     An ``Oracle`` builds queries:
 
     >>> import numpy as np
@@ -87,7 +89,7 @@ class Public:
     regularization : lambda, >= 0.
     linear : the model if it is linear, or None.
 
-    The numbers are not checked here, because the estimators check them.
+    Raises no error: the estimators check the numbers.
 
     >>> from tightdp.train import Public
     >>> Public(records=5000, size=3).loss is None
