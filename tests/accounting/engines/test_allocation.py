@@ -515,3 +515,21 @@ def test_an_atom_that_is_missing_or_counted_twice_is_seen(upper, monkeypatch):
     monkeypatch.setattr(allocation_atoms, "allocation", faulty)
     with pytest.raises(RuntimeError, match="wrong side of 1"):
         allocation_atoms.build_allocation(dp.Gaussian(1.23), 7, 5, 1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "shift"), [(0.1, 5), (0.2, 9), (0.01, 3)])
+def test_ratios_below_the_least_double_are_not_zero(sigma, shift):
+    """The mass that integer noise leaves out, because it is too small for a double, is no proof of an infinite loss."""
+    run = dp.RandomAllocation(dp.DiscreteGaussian(sigma, shift), 2)
+    with mp.workdps(40):
+        outputs = range(-3, shift + 4)
+        mass = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * mp.mpf(sigma) ** 2)) for x in range(-shift - 20, shift + 21)}
+        total = mp.fsum(mass.values())
+        ratio = {x: mass[x - shift] / mass[x] for x in outputs}
+        means = [(mass[x] * mass[y] / total**2, (ratio[x] + ratio[y]) / 2) for x in outputs for y in outputs]
+        largest = shift**2 / (2 * sigma**2)
+        for epsilon in (1.0, 0.9 * largest, 0.999 * largest, 1.01 * largest):
+            truth = mp.fsum(q * max(0, 1 - mp.exp(epsilon) * r) for q, r in means)
+            found = run.delta(epsilon, neighbors="add")
+            assert found.lower <= truth * (1 + mp.mpf(10) ** -12) and found.upper >= truth * (1 - mp.mpf(10) ** -12)
+        assert run.epsilon(1e-5, neighbors="add").upper <= largest
