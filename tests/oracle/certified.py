@@ -53,7 +53,7 @@ def disprove(case: Case, rng: np.random.Generator) -> Iterator[str]:
             continue
         try:
             claim = verify.read_certificate(json.dumps({**plain, asked: past}))
-            proved = verify.verify_end(claim, high=not high, nearby=False, points=POINTS).proved
+            proved = verify.verify_certificate_end(claim, high=not high, nearby=False, points=POINTS).proved
         except verify.Unverified:
             return
         if proved:
