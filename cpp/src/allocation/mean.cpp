@@ -62,8 +62,8 @@ class Builder {
         const double sign = upper_ ? 1 : -1;
         x.infinity += law.infinity * (1 + sign * (law.mass_rel + 2 * u));
         const double zero = law.minus_infinity * (1 + sign * (law.mass_rel + 2 * u));
-        // A law leaves out atoms of P whose masses are too small for a double. P does not vanish there, and the ratio is
-        // not 0, so the lower distribution drops the Q-mass.
+        // A law leaves out atoms of P whose masses are too small for a double. P does not vanish there, and the ratio
+        // is not 0, so the lower distribution drops the Q-mass.
         if (upper_) {
             (x.offset == 0 ? x.at_offset : x.at_zero) += zero;
         } else if (x.offset == 0 && !law.cut) {
