@@ -14,7 +14,6 @@ from .certificates import Certificate
 from .certificates import make_certificate as _make_certificate
 from .composition import Composable as _Composable
 from .composition import Composition
-from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -24,20 +23,22 @@ from .mechanisms import (
     DiscreteLaplace,
     FixedSizeSampled,
     Gaussian,
+    Group,
     Laplace,
     Mechanism,
     MixtureOfGaussians,
     PoissonSampled,
+    PrivacyLoss,
     PureDP,
     RandomAllocation,
     RandomizedResponse,
+    RepeatAndSelect,
     SampledWithReplacement,
     TreeAggregation,
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .selections_and_groups import Group, RepeatAndSelect
-from .selections_and_groups import group_composition as _group_composition
+from .mechanisms.selections_and_groups import group_composition as _group_composition
 
 _Composable._open_question = _Question.from_options
 _Composable._see_as_group = _group_composition

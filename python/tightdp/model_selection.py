@@ -44,7 +44,7 @@ from .gate.search_charge import (
 from .gate.selection import SelectionCoins
 from .gate.shares import find_remaining_budget_share
 from .ledger.payment import LedgerPayment
-from .mechanisms import Mechanism
+from .mechanisms import Mechanism, RepeatAndSelect
 from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
 from .preprocessing.cells import (
     check_shape_to_preprocess,
@@ -58,7 +58,6 @@ from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
 from .release.noise import RandomSource
-from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
 from .statement.column_words import state_fact_of_labels
 from .statement.wording import AGAIN, format_stated_exactly, list_stated_values

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian
-from ..selections_and_groups import RepeatAndSelect
+from ..mechanisms import ApproximateDP, Gaussian, RepeatAndSelect
 from .budget import split_gaussians_from_charge
 
 NEVER = 2.0**-53

@@ -12,8 +12,8 @@ from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition, Parts
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
+from ..mechanisms.selections_and_groups import SelectionOrGroup
 from ..options import Neighbors
-from ..selections_and_groups import SelectionOrGroup
 from .wording import format_stated_above, format_stated_below
 
 MOST_VALUES = 100_000

@@ -17,7 +17,7 @@ from tightdp.accounting.engines.allocation import allocation_atoms
 from tightdp.accounting.engines.allocation import engine as allocation
 from tightdp.accounting.engines.allocation import sums as allocation_sums
 from tightdp.accounting.engines.grid import loss_distributions
-from tightdp.losses import PrivacyLoss
+from tightdp.mechanisms import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
 UNDERFLOW = 1e-290

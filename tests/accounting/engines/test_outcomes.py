@@ -10,7 +10,7 @@ from effort import bounded
 
 import tightdp as dp
 from tightdp.accounting.engines.closed_form import outcomes
-from tightdp.losses import PrivacyLoss
+from tightdp.mechanisms import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
 NARROW = 2e-13

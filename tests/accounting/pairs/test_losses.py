@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.complete_pairs import LossTable, build_complete_pair_below
+from tightdp.mechanisms.complete_pairs import LossTable, build_complete_pair_below
 
 
 def gaussian_loss(points=1 << 12, **options):

@@ -19,10 +19,9 @@ from typing import NamedTuple
 from ..._core import Budget, work_spent
 from ...bound import Bound, ContradictionError
 from ...composition import FEW_PARTS, Parts, sort_composition_parts
-from ...losses import PrivacyLoss
-from ...mechanisms import ZCDP
+from ...mechanisms import ZCDP, Group, PrivacyLoss
+from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ...options import Direction
-from ...selections_and_groups import Group, SelectionOrGroup
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve

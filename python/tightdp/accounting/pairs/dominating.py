@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Parts, sort_composition_parts
-from ...selections_and_groups import Group, SelectionOrGroup
+from ...mechanisms import Group
+from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
 from .kinds import has_kind_of_mechanism

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...selections_and_groups import scale_sensitivity_to_group
+from ...mechanisms.selections_and_groups import scale_sensitivity_to_group
 from ..numerics.work import try_to_spend_work
 from .replacement import Replaced, ReplacedGaussian
 

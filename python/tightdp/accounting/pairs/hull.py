@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...losses import PrivacyLoss
+from ...mechanisms import PrivacyLoss
 from ...options import Direction
 from ..numerics.outward import widen_down, widen_up
 

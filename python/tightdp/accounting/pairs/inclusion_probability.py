@@ -6,7 +6,7 @@ import math
 
 from ... import mechanisms as m
 from ...composition import Mechanism, Parts
-from ...selections_and_groups import Group, RepeatAndSelect
+from ...mechanisms import Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log1p
 from .kinds import cache_fact_of_parts
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed

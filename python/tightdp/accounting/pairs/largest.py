@@ -8,9 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 from ... import mechanisms as m
 from ...composition import FEW_PARTS, Composition, Parts
-from ...losses import PrivacyLoss
+from ...mechanisms import Group, PrivacyLoss, RepeatAndSelect
+from ...mechanisms.selections_and_groups import POISSON, SelectionOrGroup
 from ...options import Direction, Neighbors
-from ...selections_and_groups import POISSON, Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement

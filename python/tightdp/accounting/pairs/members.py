@@ -18,8 +18,9 @@ from itertools import accumulate
 from ... import mechanisms as m
 from ..._support._check import MAX_COUNT
 from ...composition import Parts
+from ...mechanisms import Group, RepeatAndSelect
+from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ...options import ADDED, EVERY
-from ...selections_and_groups import Group, RepeatAndSelect, SelectionOrGroup
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_mechanism_below_group
 from .kinds import has_kind_of_mechanism

@@ -15,9 +15,9 @@ from dataclasses import replace
 from ... import mechanisms as m
 from ..._support import _check
 from ...composition import Composition, Parts
-from ...losses import PrivacyLoss
+from ...mechanisms import PrivacyLoss
+from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ...options import EVERY, NEIGHBORS, Neighbors
-from ...selections_and_groups import SelectionOrGroup
 from .kinds import cache_fact_of_parts, has_kind_of_mechanism
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...complete_pairs import TOLERANCE, CompletePair
+from ...mechanisms.complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import widen_up
 from .hull import Point, build_lower_hull_of_curve, compute_slope_of_hull
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...selections_and_groups import POISSON, RepeatAndSelect
+from ...mechanisms import RepeatAndSelect
+from ...mechanisms.selections_and_groups import POISSON
 from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
 from ..numerics.root import find_monotone_boundary
 

@@ -18,8 +18,8 @@ from ..._core import Budget, check_arithmetic
 from ..._support import _check
 from ...bound import Bound, Curve
 from ...composition import Composition, Parts
+from ...mechanisms.selections_and_groups import group_composition as group_composition
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
-from ...selections_and_groups import group_composition as group_composition
 from ..engines import auto
 from ..engines.engine_interface import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid

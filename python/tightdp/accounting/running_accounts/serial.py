@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any
 
 from ... import mechanisms as m
-from ... import selections_and_groups as d
 from ..._support import _check
 from ..._support.strict_json import check_json_entries, construct_from_json, read_json_object, read_json_value
 from ...composition import Composable, Composition
-from ...losses import PrivacyLoss
 from ...mechanisms import Mechanism
 
 TYPES: Mapping[str, type[Mechanism]] = {
@@ -20,7 +18,7 @@ TYPES: Mapping[str, type[Mechanism]] = {
         m.Gaussian, m.Laplace, m.PureDP, m.ApproximateDP, m.RandomizedResponse, m.BoundedRange, m.ZCDP,
         m.DiscreteGaussian, m.DiscreteGaussianVector, m.DiscreteLaplace, m.MixtureOfGaussians, m.PoissonSampled,
         m.TruncatedPoissonSampled, m.SampledWithReplacement, m.FixedSizeSampled, m.RandomAllocation, m.TreeAggregation,
-        PrivacyLoss, d.RepeatAndSelect, d.Group,
+        m.PrivacyLoss, m.RepeatAndSelect, m.Group,
     )
 }  # fmt: skip
 """Classes that a file may name: the public mechanisms, whose constructors check all arguments. Other mechanisms are

@@ -13,8 +13,7 @@ from ... import mechanisms as m
 from ..._support import _check
 from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
-from ...losses import PrivacyLoss
-from ...selections_and_groups import RepeatAndSelect
+from ...mechanisms import PrivacyLoss, RepeatAndSelect
 from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, iterate_event_leaves
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ... import mechanisms as m
 from ..._support import _check
 from ...accounting.numerics.outward import Range
-from ...losses import PrivacyLoss
+from ...mechanisms import PrivacyLoss
 
 
 class PRVAdapterMechanisms(NamedTuple):

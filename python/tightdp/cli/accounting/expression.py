@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ... import mechanisms, selections_and_groups
+from ... import mechanisms
 from ...composition import Composable, Composition, Mechanism
-from ...selections_and_groups import POISSON, SelectionOrGroup
+from ...mechanisms.selections_and_groups import POISSON
 
 _CONSTRUCTORS: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (*Mechanism.__subclasses__(), *SelectionOrGroup.__subclasses__())
-    if cls.__module__ in (mechanisms.__name__, selections_and_groups.__name__) and cls is not SelectionOrGroup
+    name: value
+    for name, value in vars(mechanisms).items()
+    if isinstance(value, type) and value not in (Mechanism, mechanisms.PrivacyLoss)
 } | {"banded_factorization": mechanisms.banded_factorization}
 
 

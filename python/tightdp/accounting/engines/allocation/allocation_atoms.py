@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .... import mechanisms as m
 from ...._core import GridLaw, allocation
-from ....losses import PrivacyLoss
+from ....mechanisms import PrivacyLoss
 from ...numerics.outward import Range
 from ..closed_form import outcomes
 from ..closed_form.atoms import Atom, AtomDistribution

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .... import mechanisms as m
-from ....complete_pairs import CompletePair
-from ....losses import PrivacyLoss
+from ....mechanisms import PrivacyLoss
+from ....mechanisms.complete_pairs import CompletePair
 from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
 from ...pairs.members import BinaryRangeMember
 from ...pairs.replacement import ReplacedClass, bracket_replaced_losses

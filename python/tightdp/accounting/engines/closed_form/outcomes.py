@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .... import mechanisms as m
 from ...._core import work_charge
-from ....losses import PrivacyLoss
+from ....mechanisms import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedClass

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....selections_and_groups import RepeatAndSelect, SelectionOrGroup
+from ....mechanisms import RepeatAndSelect
+from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections

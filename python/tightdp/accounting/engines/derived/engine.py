@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....selections_and_groups import RepeatAndSelect, SelectionOrGroup
+from ....mechanisms import RepeatAndSelect
+from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, expm1
 from ..engine_interface import Bound
 from . import groups, selections

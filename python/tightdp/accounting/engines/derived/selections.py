@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from ....selections_and_groups import RepeatAndSelect
+from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
 from ...pairs.repetitions import Repetitions, build_repetitions
 from ..engine_interface import Bound

@@ -23,9 +23,9 @@ from ...._core import (
     GRID_USER_TOTAL,
     GridLaw,
 )
-from ....complete_pairs import CompletePair
-from ....losses import PrivacyLoss
-from ....selections_and_groups import SelectionOrGroup
+from ....mechanisms import PrivacyLoss
+from ....mechanisms.complete_pairs import CompletePair
+from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRangeMember
 from ...pairs.neighbors import translate_to_replacement

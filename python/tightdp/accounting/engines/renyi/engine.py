@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ....composition import FEW_PARTS
-from ....selections_and_groups import RepeatAndSelect
+from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
 from ...numerics.work import try_to_spend_work
 from ...pairs import members

@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from .... import mechanisms as m
-from ....complete_pairs import CompletePair
-from ....losses import PrivacyLoss
-from ....selections_and_groups import SelectionOrGroup
+from ....mechanisms import PrivacyLoss
+from ....mechanisms.complete_pairs import CompletePair
+from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps_mechanism
 from ...pairs.neighbors import translate_to_replacement

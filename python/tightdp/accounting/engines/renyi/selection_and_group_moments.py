@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....selections_and_groups import Group, RepeatAndSelect, SelectionOrGroup, scale_sensitivity_to_group
+from ....mechanisms import Group, RepeatAndSelect
+from ....mechanisms.selections_and_groups import SelectionOrGroup, scale_sensitivity_to_group
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import build_group_mixture
 from ...pairs.repetitions import build_repetitions

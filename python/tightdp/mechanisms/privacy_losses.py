@@ -10,8 +10,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._core import check_arithmetic
-from ._support import _check
+from .._core import check_arithmetic
+from .._support import _check
+from ..composition import Mechanism
+from ..options import EVERY, Neighbors
+from .checked_fields import set_mechanism_fields
 from .complete_pairs import (
     TOLERANCE,
     CompletePair,
@@ -20,8 +23,6 @@ from .complete_pairs import (
     bound_loss_table,
     build_complete_pair_below,
 )
-from .mechanisms import Mechanism, _set_mechanism_fields
-from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
@@ -88,8 +89,8 @@ class PrivacyLoss(Mechanism):
         error = _check.nonnegative("loss_error", self.loss_error)
         if hidden > bound_hidden_mass_of_loss_table(losses, masses, error)[1] + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
-        _set_mechanism_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
-        _set_mechanism_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
+        set_mechanism_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
+        set_mechanism_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
         dominating, dominated = bound_loss_table(LossTable(losses, masses, infinity), hidden, error)
         if self.optimistic is not None:
             if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
@@ -102,7 +103,7 @@ class PrivacyLoss(Mechanism):
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
             if bound_hidden_mass_of_loss_table(y, p, error)[1] < -TOLERANCE:
                 raise ValueError("optimistic must have P's probabilities: Q's, p e^-loss, add up to more than 1")
-            _set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
+            set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
             dominated = bound_loss_table(LossTable(y, p, all_but), None, error)[1]
             if (
                 _compute_excess_of_privacy_loss((y, p, all_but), (losses, masses, infinity))
@@ -118,7 +119,7 @@ class PrivacyLoss(Mechanism):
                 > _MIRRORED_TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
-        _set_mechanism_fields(self, dominating=dominating, dominated=dominated)
+        set_mechanism_fields(self, dominating=dominating, dominated=dominated)
 
     any_size = True
 

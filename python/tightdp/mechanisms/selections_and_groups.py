@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from . import mechanisms as m
-from ._support import _check
-from .composition import Composable, Composition, Mechanism, Parts
-from .mechanisms import _set_mechanism_fields
-from .options import EVERY, Neighbors
+from .._support import _check
+from ..composition import Composable, Composition, Mechanism, Parts
+from ..options import EVERY, Neighbors
+from .checked_fields import set_mechanism_fields
+from .noise_mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    MixtureOfGaussians,
+    TreeAggregation,
+)
+from .samplers import PoissonSampled
+from .stated_guarantees import ZCDP
 
 POISSON = "poisson"
 """Value of ``shape`` for which the number of runs has a Poisson distribution."""
@@ -113,7 +122,7 @@ class RepeatAndSelect(SelectionOrGroup):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        _set_mechanism_fields(self, mechanism=_reduce_run_of_selection_or_group(self.mechanism), mean=mean, shape=shape)
+        set_mechanism_fields(self, mechanism=_reduce_run_of_selection_or_group(self.mechanism), mean=mean, shape=shape)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
@@ -161,7 +170,7 @@ class Group(SelectionOrGroup):
             raise ValueError(
                 f"size must be at most the number of records of the data set, {most}, got {size} for {run!r}"
             )
-        _set_mechanism_fields(self, mechanism=run, size=size)
+        set_mechanism_fields(self, mechanism=run, size=size)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if not isinstance(self.mechanism, Mechanism):
@@ -203,11 +212,11 @@ def group_composition(run: Composition, size: int) -> Composition:
 def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
     """Returns whether ``mechanism`` has a bound for groups of ``size`` that still holds when it is composed."""
     match mechanism:
-        case m.PoissonSampled(m.Gaussian()):
+        case PoissonSampled(Gaussian()):
             return True
-        case m.MixtureOfGaussians(_, norms) | m.PoissonSampled(m.MixtureOfGaussians(_, norms)):
+        case MixtureOfGaussians(_, norms) | PoissonSampled(MixtureOfGaussians(_, norms)):
             return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` norms or 0
-        case m.ZCDP(_, xi):
+        case ZCDP(_, xi):
             return xi == 0
     return False
 
@@ -215,16 +224,16 @@ def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
 def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | None:
     """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
-        case m.Gaussian(sigma):
-            return m.Gaussian(_divide_noise_by_group_size(sigma, size))
-        case m.Laplace(scale):
-            return m.Laplace(_divide_noise_by_group_size(scale, size))
-        case m.DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
-            return m.DiscreteGaussian(sigma, sensitivity * size)
-        case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
-            return m.DiscreteLaplace(scale, sensitivity * size)
-        case m.TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
-            return m.TreeAggregation(_divide_noise_by_group_size(sigma, size), steps, own)
+        case Gaussian(sigma):
+            return Gaussian(_divide_noise_by_group_size(sigma, size))
+        case Laplace(scale):
+            return Laplace(_divide_noise_by_group_size(scale, size))
+        case DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
+            return DiscreteGaussian(sigma, sensitivity * size)
+        case DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
+            return DiscreteLaplace(scale, sensitivity * size)
+        case TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
+            return TreeAggregation(_divide_noise_by_group_size(sigma, size), steps, own)
     return None
 
 
