@@ -9,9 +9,9 @@
 namespace tightdp::contour {
 
 // The dominating pair (P, Q) of one step, whose privacy profile is the largest over all data sets that differ by one
-// record. With N = N(0, sigma^2) and the mixture (1-q) N + q N(1, sigma^2), the pair is (mixture, N) for "remove" and
-// (N, mixture) for "add". The pair for "replace" consists of the two mixtures with the contributions 1 and -1
-// (docs/theory/contour.md, section 8).
+// record. Let N be the normal distribution with mean 0 and variance sigma^2, and let the mixture be (1-q) N + q N(1,
+// sigma^2). The pair is (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace" consists of the
+// two mixtures with the contributions 1 and -1 (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
 TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {
@@ -26,8 +26,8 @@ struct Pair {
 
     TIGHTDP_HD constexpr bool add() const noexcept { return direction == Direction::add; }
     TIGHTDP_HD constexpr bool replace() const noexcept { return direction == Direction::replace; }
-    // Returns the power of the weight W in the integrand at the abscissa c (contour.md, section 4). "replace" has two
-    // weights, so this function does not apply to it.
+    // Returns the power beta of the weight W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). "replace" has
+    // two weights, so this function does not apply to it.
     TIGHTDP_HD constexpr double beta(double c) const noexcept { return add() ? -c : 1 + c; }
 };
 

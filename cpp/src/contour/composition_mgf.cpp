@@ -14,21 +14,21 @@ namespace {
 // Largest number of abscissae, the points z = c + is of the trapezoid sum. With more abscissae the grid engine is
 // faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// The decay is -ln |M(c + is)/M(c)|, for which moved lines and minorants (tail_bound/) give lower bounds. kSomeDecay is
-// the fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not
-// enough, minorants would not find enough either.
+// The decay is -ln |M(c + is)/M(c)|, for which moved lines and minorants (tail_bound/) give lower bounds. If moved
+// lines find at least the fraction kSomeDecay of the needed decay, minorants are not tried. In this case minorants
+// would not find enough either.
 constexpr double kSomeDecay = 0.3;
 // Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;
 // Approximate number of interpolation nodes for each bin.
 constexpr double kNodesABin = 4;
-// The ends of a bin give a bound on ln M if ln M is computed there with an error of e^-kLogInverseOfBins.
+// ln M at the two ends of a bin is computed with an error of e^-kLogInverseOfBins.
 constexpr double kLogInverseOfBins = 20;
 // Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
 constexpr double kCoarser = 4.5;
-// Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin lose a thirtieth of the
-// decay (contour.md, section 10). In bins up to kNarrowBin the ends stand for all levels. This changes ln M of the
-// composition by a fraction of a nat.
+// Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin guide the choice of the
+// line, and lose a thirtieth of the decay (contour.md, section 10). The ends of bins up to kNarrowBin bound ln M of all
+// levels. Such bins raise the bound on ln M of the composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
 // Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
@@ -50,7 +50,7 @@ double least_length(double first, double need, double reach, const DecayFrom& de
 }
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
-// is a convex function of 1 / sigma^2 (contour.md, section 10), so it lies below the chord between the ends.
+// is a convex function of 1 / sigma^2 (contour.md, section 10), and lies below its chord between the ends.
 double log_chord(const Bin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
@@ -70,8 +70,8 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         bins_ = bins(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    // A guide has the smallest noise of its bin. With more noise, the aliasing error (inversion/aliasing.hpp) requires
-    // no longer period than for the guide.
+    // A guide is the level with the smallest noise of its bin. The aliasing error (inversion/aliasing.hpp) of the other
+    // levels does not need a longer period.
     for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
@@ -221,7 +221,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // If there is too little decay at the largest length, there is too little at all smaller lengths.
+    // A length is valid only if the decay is large enough at all larger s, including `reach`.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {

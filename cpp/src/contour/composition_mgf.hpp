@@ -14,10 +14,9 @@
 
 namespace tightdp::contour {
 
-// A limit on the cost of a line of integration c + is, along which M is inverted, and its precision. The line is long
-// for a few steps with a small q. Such a line is made less precise before it may cost more, because a tenfold tolerance
-// needs only a third to a half of the abscissae. With more products of nodes and abscissae than kWhole allows, the grid
-// engine is faster.
+// A limit on the cost of inverting M along a line c + is, and the precision of the inversion. A few steps with a small
+// q need a long line. Before such a line may cost more, a larger tolerance is tried, because ten times the tolerance
+// needs only a third to a half of the abscissae. Above the limit of kWhole, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products of nodes and abscissae
@@ -31,12 +30,12 @@ inline std::span<const Effort> efforts(const Composition& composition) {
 }
 
 // The MGF of a composition. Gaussians without sampling ("plain") have a closed form. The MGF of a sampled Gaussian is a
-// sum over nodes, which are placed for a given abscissa, an argument z = c + is of M.
+// sum over nodes, which depend on the arguments z = c + is ("abscissae") of M.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
 
-    // `groups` tells whether many noise levels may be put in bins and interpolated. Then the bounds may be wider.
+    // `groups` allows putting many noise levels in bins and interpolating between them, which may widen the bounds.
     CompositionMgf(const Composition& composition, bool groups, double most_products);
 
     double total_count() const { return total_count_; }
@@ -72,17 +71,17 @@ class CompositionMgf {
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
-    // larger than `reach` if no such s is known. The first function uses moved lines, which are not for "replace". The
-    // second one uses minorants (tail_bound/minorant.hpp), which consist of cells and are better for many distributions
-    // with large noise.
+    // larger than `reach` if no such s is known. length_by_tails() uses moved lines, which do not exist for "replace".
+    // length_by_cells() uses minorants (tail_bound/minorant.hpp), which are better for many distributions with large
+    // noise.
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Noise levels, sorted by q and sigma, if there are many. The levels are put in bins. In estimates, the levels of a
-    // bin are replaced by the bin's guide, its level with the smallest noise. The sum interpolates between levels, and
-    // parts_ holds the levels that are not interpolated.
+    // If there are many noise levels, levels_ holds them, sorted by q and sigma, and bins_ groups them. Estimates
+    // replace the levels of a bin by the bin's guide, its level with the smallest noise. The sum interpolates between
+    // levels, and parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

@@ -75,8 +75,8 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {
     if (epsilon < 0) {
-        // Computes delta from the delta of the reversed pair at -epsilon. That delta is small, so no digits are lost
-        // (contour.md, section 6).
+        // Computes delta from the delta of the reversed pair at -epsilon. The delta of the reversed pair is small, so
+        // adding 1 - e^epsilon loses no digits (contour.md, section 6).
         Composition other = composition;
         if (composition.direction != Direction::replace)
             other.direction = add_or_remove(composition.direction == Direction::remove);

@@ -1,6 +1,5 @@
 // Certified bounds on delta(epsilon) and epsilon(delta) of a composition of Gaussian mechanisms with and without
-// Poisson sampling. The statement and its proof are in docs/theory/contour.md, whose sections have the names of the
-// error terms.
+// Poisson sampling. docs/theory/contour.md states and proves them.
 #pragma once
 
 #include "composition.hpp"

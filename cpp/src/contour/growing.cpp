@@ -13,14 +13,14 @@
 namespace tightdp::contour {
 namespace {
 
-// Factors for a line of integration: on the distance between its abscissae, and on the number of steps of the run for
-// which its nodes must be precise enough. With these factors the line is still suitable when the run has grown.
+// A line is made for a run that grows. The distance between its abscissae is kFinerStep times the one that the current
+// run needs, and its nodes are precise enough for kMoreSteps times as many steps.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 // Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
 // a new mechanism at every step.
 constexpr std::size_t kMostLatest = 4;
-// A new line is made if the relative width of a result exceeds kKeptWidth and kWider times the width of the line's
-// first result.
+// A new line is made if the relative width of a result exceeds both kKeptWidth and kWider times the relative width of
+// the line's first result.
 constexpr double kKeptWidth = 1e-10, kWider = 4;
 // A new line is made once the run has grown by this factor. The new line is shorter, so that further steps cost less.
 constexpr double kOutgrown = 1.5;
@@ -124,7 +124,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
     line.steps = total_count_;
-    if (parts_.size() <= kMostLatest) {  // the columns of all parts are kept, so more steps need no new one
+    if (parts_.size() <= kMostLatest) {  // with a column for each part, more steps of these parts need no new column
         line.ratios.resize(plan.count + 1);
         for (const Sampled& part : parts_) {
             line.latest.push_back(column(line, part));
@@ -171,7 +171,8 @@ Result Growing::solve(Line& line, double delta) {
     return r;
 }
 
-// Computes the result on the kept line, or on a new line if there is none or if its result is too wide.
+// Computes the result on the kept line. Makes a new line if there is none, if the run has outgrown it, or if its result
+// is too wide.
 Result Growing::answer(std::optional<Line>& line, double delta, double tolerance) {
     const auto relative = [](const Result& r) {
         return r.status == Status::certified && r.lower > 0 ? (r.upper - r.lower) / r.upper : HUGE_VAL;

@@ -1,6 +1,6 @@
-// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration, which
-// consists of points z = c + i m step. There M, the moment generating function of the privacy loss, is inverted. c is
-// the line's abscissa (docs/theory/contour.md, section 9).
+// epsilon(delta) of a run that grows, computed again and again. The moment generating function M of the privacy loss is
+// inverted on a line of points z = c + i m step, where c is the line's abscissa. Consecutive results share a line
+// (docs/theory/contour.md, section 9).
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,14 @@ class Growing {
     // most 2^-51 (contour.md, section 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
-    // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call, and changes at most the last
-    // digits of its result. If epsilon may be 0, the status of the result is not `certified`. If the call is
+    // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call. A kept line changes at most
+    // the last digits of a result. If epsilon may be 0, the status of the result is not `certified`. If the call is
     // interrupted, the line is dropped, and all parts are kept.
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of some steps to a line. The contribution consists of ln M at the abscissa c of the line and at
-    // the two auxiliary abscissae (inversion/plan.hpp), and of a lower bound on -ln |M(z)/M(c)| beyond the end of the
-    // line.
+    // The contribution of some steps to a line: ln M at the line's abscissa c and at the two auxiliary abscissae
+    // (inversion/plan.hpp), and a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;
@@ -47,8 +46,8 @@ class Growing {
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because steps of
-    // them may be added again. The members `left` and `right` hold upper bounds.
+    // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because a run is
+    // likely to add steps of these parts again. The members `left` and `right` hold upper bounds.
     struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;

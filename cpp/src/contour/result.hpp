@@ -18,7 +18,7 @@ enum class Status {
 struct Result {
     Status status = Status::inaccurate;
     double lower = 0, upper = 0;
-    // Error terms that make up the width, in the unit of the result.
+    // The error terms that make up upper - lower.
     double aliasing = 0, truncation = 0, quadrature = 0, rounding = 0;
     std::int64_t nodes = 0, abscissae = 0;
 };

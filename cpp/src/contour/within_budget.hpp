@@ -12,7 +12,7 @@ namespace tightdp::contour {
 // caller uses another engine. The exception Interrupted is not caught.
 template <class Solve>
 Result within_budget(const Solve& solve) {
-    const work::Budget budget(1'000'000'000);  // a thousand parts take a third of the budget
+    const work::Budget budget(1'000'000'000);  // units of runtime/work.hpp, of which a thousand parts take a third
     try {
         return solve();
     } catch (const OutOfWork&) {

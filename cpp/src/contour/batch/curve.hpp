@@ -16,8 +16,8 @@ namespace tightdp::contour {
 template <class Team>
 class BatchCurve {
   public:
-    // Newton's iteration for epsilon ends once the sum differs from delta by at most this fraction of its certified
-    // error. Further steps would gain nothing.
+    // Newton's iteration for epsilon ends once |delta(epsilon) - delta| is at most this fraction of the certified error
+    // of delta(epsilon).
     static constexpr double kEnough = 0.01;
 
     TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
@@ -50,7 +50,7 @@ class BatchCurve {
         }
         team_.sync();
     }
-    // The 6 is the error of trigonometric functions on a device (contour.md, section 7), in the unit of value_at().
+    // The argument 6 is value_at()'s `trigonometry` for a device (contour.md, section 7).
     TIGHTDP_HD CurveValue value(const Plan& plan, double epsilon) const noexcept {
         return value_at(team_, ordinates(), plan, 6, epsilon);
     }
@@ -68,8 +68,8 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length of the line of integration as CompositionMgf::length_by_cells does. The imaginary parts s are
-// divided into ranges by a constant factor, and each lane computes the decay for one range.
+// Chooses the length of the line c + is as CompositionMgf::length_by_cells does. Each lane bounds the decay -ln |M(c +
+// is)/M(c)| for one range [s, 1.25 s] of imaginary parts.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

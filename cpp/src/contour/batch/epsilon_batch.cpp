@@ -17,8 +17,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of settings that a thread takes at a time. This number is small so that threads share the work evenly, and
-// large enough that the shared counter costs little.
+// Number of settings that a thread takes at a time. With larger chunks, some threads would finish early. With smaller
+// chunks, the shared counter would cost more.
 constexpr std::int64_t kChunk = 16;
 
 void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
@@ -38,8 +38,8 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     status = certified;
 }
 
-// Threads that compute beside the calling thread. While the calling thread waits, it checks whether it is told to stop.
-// If so, the other threads stop as well.
+// Threads that compute beside the calling thread. If the calling thread is told to stop while it waits, these threads
+// stop as well.
 class Helpers {
   public:
     template <class Body>

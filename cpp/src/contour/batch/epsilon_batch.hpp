@@ -8,9 +8,9 @@
 
 namespace tightdp::contour {
 
-// Computes, for each i < n, bounds on epsilon of steps[i] Gaussian mechanisms on Poisson samples under add_or_remove,
-// which is the worse of the two directions. q[i] = 1 means no sampling. status[i] is 1 if the bounds are certified, and
-// 0 if the engine declined (lower 0, upper inf). Results do not depend on the number of threads.
+// Bounds, for each i < n, the epsilon of steps[i] Gaussian mechanisms on Poisson samples under add_or_remove: the
+// larger of the bounds for "add" and for "remove". q[i] = 1 means no sampling. status[i] is 1 if the bounds are
+// certified, and 0 if the engine declined (lower 0, upper inf). Results do not depend on the number of threads.
 void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
                    double tolerance, int threads, double* lower, double* upper, unsigned char* status);
 

@@ -1,5 +1,6 @@
 // Aliasing, the error in delta of the infinite trapezoid rule along the line c + is (docs/theory/contour.md, section
-// 2). The rule with a given step adds multiples of the curve's values at distances of the period 2 pi / step.
+// 2). The result of the rule contains scaled copies of the curve delta(epsilon), shifted by multiples of the period 2
+// pi / step.
 #pragma once
 
 #include <cmath>
@@ -21,8 +22,7 @@ TIGHTDP_HD inline double alias_excess(double log_chernoff, double gap, double pe
     return std::exp(log_chernoff - gap * period) / -std::expm1(-gap * period) * (1 + 1e-9);
 }
 
-// Returns the period at which the aliasing error from one side is at most e^{log_target}, apart from the factor of the
-// geometric series.
+// Returns the period at which the first term (k = 1) of alias_excess() is e^{log_target}.
 TIGHTDP_HD inline double alias_period(double log_chernoff, double gap, double log_target) noexcept {
     return (log_chernoff - log_target) / gap;
 }

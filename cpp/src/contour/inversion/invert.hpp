@@ -50,7 +50,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
     return v.delta > 0 && v.slope < 0;
 }
 
-// Largest relative width of a result. Wider results are of no use.
+// Largest relative width of a certified result.
 inline constexpr double kWidest = 0.5;
 
 // Bounds epsilon(delta), and sets e to an estimate of epsilon(delta).
@@ -105,10 +105,10 @@ TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, dou
     return r;
 }
 
-// Largest distance of a result from the epsilon for which its plan was made, multiplied by c, which is about the
-// distance in ln delta. Further away, the aliasing error exceeds the tolerance.
+// Value of c |epsilon - plan.epsilon| below which a result is accepted without a second plan. The product is about the
+// distance in ln delta. At larger distances, the aliasing error exceeds the tolerance.
 inline constexpr double kNear = 3;
-// Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
+// Relative width up to which a result is accepted at any distance from plan.epsilon.
 inline constexpr double kNarrow = 1e-8;
 
 // Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve().

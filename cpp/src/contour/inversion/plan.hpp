@@ -1,7 +1,7 @@
 // The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
 // The sum inverts M, the moment generating function of the privacy loss, along the line c + is. Its abscissa is c > 0.
-// The sum with a given step contains copies of the curve at distances of the period 2 pi / step. The resulting aliasing
-// error is bounded by M at two auxiliary abscissae, one on each side of c.
+// The result contains copies of the curve delta(epsilon), shifted by multiples of the period 2 pi / step. The resulting
+// aliasing error is bounded by M at two auxiliary abscissae, one on each side of c.
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
 // host, and contour/batch/curve.hpp on a device. A Curve has
@@ -35,7 +35,7 @@ struct Plan {
     double c = 0;          // the abscissa
     double epsilon = 0;    // epsilon, or an estimate of it if delta was given
     double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
-    // Whether c belongs to a saddle point. If c does not, it is chosen from a first solution.
+    // Whether c belongs to a saddle point. Otherwise c is chosen from a first solution.
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // the sum runs over the points c + i m step, m = 0..count
@@ -96,7 +96,7 @@ class Planner {
     double tolerance_;
     Plan& plan_;
     Cumulants k_;        // cumulants at the abscissa
-    double sd_ = 0;      // standard deviation of the distribution that is tilted to the abscissa
+    double sd_ = 0;      // standard deviation of the privacy loss y, tilted by the factor e^{cy} / M(c)
     double widths_ = 4;  // distance from the abscissa to the right auxiliary abscissa, in units of 1/sd
 };
 
@@ -131,8 +131,8 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
         const double period = alias_period(log_chernoff, plan_.c - c, log_tolerated());
         if (period < plan_.left.period) plan_.left = {c, period};
     }
-    // The required period is a quasi-convex function of the auxiliary abscissa. The search for its minimum begins where
-    // the last minimum was found.
+    // The required period falls and then rises with the auxiliary abscissa. The search for the minimum begins at the
+    // minimum that was found last.
     constexpr double ratio = 1.4;
     const double start = widths_;
     better_right(start);
@@ -149,7 +149,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
-    // Even if a factor of e^8 is lost by cancellation, twelve digits are left.
+    // A loss of a factor of e^8 by cancellation leaves twelve of the sixteen digits of a double.
     const double most_lost = larger(8.0, lost() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
@@ -196,13 +196,12 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // If q is small and sigma large, the distribution, tilted to a growing c, gets a second lobe far to the right, and
-    // its mean jumps to this lobe. Then no abscissa is a saddle point for some epsilons.
+    // If q is small and sigma large, the distribution that is tilted to c has a second lobe far to the right, and its
+    // mean jumps to this lobe as c grows. Then no abscissa is a saddle point for some epsilons.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
-    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0. The move is left out if the
-    // distribution, tilted to the new abscissa, reaches a far lobe, because its variance then jumps. Nearer to the
-    // pole, the left tail of e^{cx} delta(x) is long.
+    // Near the pole at 0, the left tail of e^{cx} delta(x) is long. Therefore an abscissa below 2/sd is moved up to
+    // 2/sd, or less far if the variance of the tilted distribution jumps at the new abscissa because of a far lobe.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;

@@ -51,8 +51,8 @@ struct LogRatio {
 struct Ordinates {
     double *re, *im, *rule, *round;
 
-    // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is their sum of
-    // count / sigma^2.
+    // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is the sum of
+    // count / sigma^2 over these Gaussians.
     TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
@@ -66,9 +66,9 @@ struct Ordinates {
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
         re[m] = m == 0 ? 0.5 * a : a;
         im[m] = m == 0 ? 0.0 : b;
-        // If factors a_j of a product with the powers k have errors e_j, the product changes by at most prod
-        // (|a_j| + |e_j|)^k - prod |a_j|^k. With the logarithm l of the product and its error x, this bound is
-        // e^{l + x} - e^l. The part that is due to both kinds of error is added to the error of the rule.
+        // Errors e_j of the factors a_j change the product of all a_j^k by at most prod (|a_j| + |e_j|)^k - prod
+        // |a_j|^k. If e^l is the modulus of the product and x the error of its logarithm, this bound is e^{l + x} -
+        // e^l. The term with both kinds of error is added to the error of the rule.
         const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
         rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
         round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;

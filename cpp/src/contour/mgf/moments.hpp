@@ -11,7 +11,7 @@
 
 namespace tightdp::contour {
 
-// Sums over the nodes u_i, values of a standard normal variable. L_i is the loss at a node, and the node has the weight
+// Sums over the nodes u_i, values of a standard normal variable. The node u_i has the loss L_i and the weight
 //     a_i = h phi(u_i) e^{beta L_i - shift}.
 // Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp. A
 // positive `shift` keeps weights from overflowing.
@@ -41,7 +41,7 @@ struct CertifiedLogMgf {
     TIGHTDP_HD double upper() const noexcept { return value + rule + rounding; }
 };
 
-// Largest upper bound on ln M at which no term of the sum overflows, so that M - 1 is summed directly.
+// Upper bound on ln M up to which no term of the sum overflows. Up to this bound, M - 1 is summed directly.
 inline constexpr double kDirect = 600;
 // Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
 // (c + 1) / sigma^2 for "replace".
@@ -93,7 +93,7 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
         rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
                    4 * kUnitRoundoff * std::fabs(value);
     }
-    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use. For larger errors the bounds are infinite.
+    //ln(1 + x)| <= 1.01 |x| for |x| < 0.01. For larger errors the bounds are infinite.
     if (!(rule + rounding < 0.01)) return {count * value, HUGE_VAL, HUGE_VAL};
     return {count * value, count * 1.02 * rule, count * 1.02 * rounding};
 }

@@ -21,10 +21,9 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. The function returns 0 if no weight
-// overflows without s, as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function
-// of the privacy loss. The largest exponent need only be known to within some tens, so the function evaluates it at
-// nodes two units of u apart.
+// Returns an s such that no weight e^{power(i) - u^2/2 - s} overflows, or 0 if no weight overflows without s. `most` is
+// an upper bound on ln M, where M is the moment generating function of the privacy loss. s may differ from the largest
+// exponent by some tens, so the exponent is evaluated only at nodes two units of u apart.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;

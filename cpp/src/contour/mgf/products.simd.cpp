@@ -8,10 +8,10 @@ namespace tightdp::TIGHTDP_ISA {
 namespace {
 
 // Number of first abscissae, at which each factor is computed from the one before. The partial sums at these abscissae
-// take 2 * 64 * kRows bytes, which fit into the first-level cache.
+// take at most 2 * 64 * kRows bytes, which fit into the first-level cache.
 constexpr std::int64_t kRows = 128;
 
-// Returns f + g (1 + f), whose rounding error is relative to |f| and not to 1.
+// Returns f + g (1 + f), with a rounding error of a few unit roundoffs times |f|, even if |f| is small.
 TIGHTDP_VINLINE Cis advanced(Cis f, Cis g) {
     return {f.re + ((g.re + f.re * g.re) - f.im * g.im), f.im + ((g.im + f.re * g.im) + f.im * g.re)};
 }
@@ -46,7 +46,7 @@ void first_products(const double* loss, double sign, const double* weights, std:
     }
 }
 
-// Each further abscissa is at most kReach from one of the centres, which are kSpan apart. This distance is its offset.
+// Each further abscissa is a centre plus or minus an offset of at most kReach. The centres are kSpan apart.
 constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
 // Number of centres computed at a time, which is equal to the number of offsets. The tables of nodes and sums then take
 // 64 kB, of which the nodes take 32 kB.

@@ -17,9 +17,9 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Returns 2 for "replace" with q > 1/2, where the loss is the difference of two logarithms whose phases may add up, and
-// 1 otherwise (contour.md, section 8). Bounds on the phase of the loss have this factor, and so have bounds on the
-// derivative of ln |W^beta| by u.
+// Returns the factor of the bounds on the phase of the loss, and on the derivative of ln |W^beta| by u. The factor is 2
+// for "replace" with q > 1/2, where the phases of the two logarithms in the loss may add up (contour.md, section 8),
+// and 1 otherwise.
 TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
@@ -47,8 +47,8 @@ TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, 
 // Number of half-widths y of strips that are tried, each 4/5 of the one before.
 inline constexpr int kStripTrials = 32;
 
-// Returns the first half-width that is tried: at most pi sigma, up to where the integrand is analytic, and at most
-// `gaussian_optimum`. Beyond this y, the factor e^{y^2/2} of the bound costs more than a wider strip gains.
+// Returns the first half-width y that is tried. The integrand is analytic only for y < pi sigma. Beyond y =
+// gaussian_optimum, the factor e^{y^2/2} of the bound costs more than a larger y gains.
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
     const double strip = kPi * p.sigma * (1 - 1.0 / 64);
     return strip < gaussian_optimum ? strip : gaussian_optimum;

@@ -73,7 +73,7 @@ CertifiedLogMgf SampledMgf::log_mgf(double c) {
 double SampledMgf::products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding) {
     Moments m;
     moments(c, m, weights_.data());
-    // Only nodes that have mass at this abscissa are used. place() may have placed more nodes on the right for larger
+    // Nodes without a significant weight at c are left out. place() may have placed such nodes on the right for larger
     // abscissae.
     const double reach = range_right(pair_, c, margin_);
     std::int64_t n = static_cast<std::int64_t>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;

@@ -43,8 +43,7 @@ class SampledMgf {
     double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
-    // Returns the largest |loss| of a node. The products of a loss and an abscissa, called phases, are reduced
-    // precisely enough up to kMostPhase.
+    // Returns the largest |loss| of a node. Its product with |s|, a phase, must be at most kMostPhase.
     double largest_loss() const;
 
   private:

@@ -36,8 +36,8 @@ class BinTail {
   private:
     double count_;
     MovedLineTail tail_;  // the bound for the largest noise multiplier
-    // The tilted distribution of each level of the bin is a mixture that contains the one of the largest noise
-    // multiplier with at least this weight (section 10).
+    // The tilted distribution of each level of the bin is a mixture. One of its components is the tilted distribution
+    // of the largest noise multiplier, with at least the weight share_ (section 10).
     double share_;
 };
 

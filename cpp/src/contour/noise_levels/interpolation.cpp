@@ -18,14 +18,13 @@ constexpr std::size_t kStride = 4;
 constexpr std::size_t kMostNodes = 97;
 // Smallest number of levels that are interpolated. Fewer levels are computed one by one.
 constexpr std::size_t kFewest = 24;
-// The sum rho of the two half-axes of each ellipse that is tried, divided by half the distance of its foci. A wider
-// ellipse needs fewer nodes.
+// The sum rho of the two half-axes of each ellipse that is tried, divided by half the distance of its foci. A larger
+// rho needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Factors of rho - 1 for narrower ellipses. Narrower ellipses give better bounds where |phi| is small. Here
-// phi(s) = M(c + is)/M(c).
+// Factors of rho - 1 for smaller ellipses, which give better bounds at abscissae with a small |M(c + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
 // Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. kMostApart
-// is less than 1, because D is divided by |phi| at other abscissae.
+// is less than 1, because at other abscissae D / |M(c + is)/M(c)| must be less than 1.
 constexpr double kMostApart = 0.85;
 // Error of ln M, in nats, up to which a bound for the aliasing error is precise enough.
 constexpr double kLooseEnough = 0.1;
@@ -41,7 +40,7 @@ std::size_t nodes_for(double rho, double log_inverse) {
     return (static_cast<std::size_t>(needed) / kStride + 1) * kStride + 1;
 }
 
-// Returns -ln(1 - x), or infinity if x is near 1 or above.
+// Returns -ln(1 - x), or infinity if x >= 0.99.
 double log_room(double x) {
     return x < 0.99 ? -std::log1p(-x) : HUGE_VAL;
 }

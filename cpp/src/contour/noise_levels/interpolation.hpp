@@ -20,8 +20,8 @@ namespace tightdp::contour {
 class Interpolation {
   public:
     // Makes an interpolation at the abscissae c + is, arguments of M, for "remove" or "add". The levels are sorted by
-    // sigma. The error of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the
-    // interpolation would not have fewer nodes than there are levels.
+    // sigma. The error of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing unless
+    // the interpolation has fewer nodes than there are levels.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
@@ -74,8 +74,8 @@ class Interpolation {
     std::vector<Ellipse> ellipses_;
 };
 
-// Splits levels with any sampling probabilities into interpolations and a rest. The levels are sorted by q and then by
-// sigma.
+// Splits levels with any sampling probabilities into interpolations and `rest`, the levels that are not interpolated.
+// The levels are sorted by q and then by sigma.
 void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
                  std::vector<Interpolation>& out, std::vector<Sampled>& rest);
 

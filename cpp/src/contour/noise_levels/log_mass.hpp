@@ -1,8 +1,8 @@
 // The normalisation N(sigma) of tilted distributions with one sampling probability (docs/theory/contour.md, section
 // 10). A distribution of privacy losses y is tilted to c by the factor e^{cy} / M(c). Let t = u/sigma - 1/(2 sigma^2),
-// with u, W, beta and M of quadrature.hpp. Tilted to c, the distributions are an exponential family in t^2. With
-//     N(sigma) = int e^{-sigma^2 t^2/2 - t/2} W^beta dt = sqrt(2 pi) M(c) e^{1/(8 sigma^2)} / sigma
-// the density in t is the integrand divided by N(sigma).
+// with u, W, beta and M of quadrature.hpp. The tilted distributions of t form an exponential family in t^2, with the
+// density e^{-sigma^2 t^2/2 - t/2} W^beta / N(sigma) and
+//     N(sigma) = sqrt(2 pi) M(c) e^{1/(8 sigma^2)} / sigma.
 #pragma once
 
 #include "contour/composition.hpp"

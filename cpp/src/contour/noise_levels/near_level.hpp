@@ -38,13 +38,14 @@ inline double interpolation_error(double rho, double nodes) {
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// Bounds for tilted distributions near the one of sigma_0: Xi and tau of contour.md, section 11.1, for a radius R.
+// Bounds for the tilted distributions of noise multipliers sigma near sigma_0, with |sigma^2/v_0 - 1| up to about R: Xi
+// and tau of contour.md, section 11.1.
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
-        // The two noise multipliers are taken a little smaller. N (log_mass.hpp) falls with sigma, so Xi is an upper
+        // The noise multipliers are rounded down, because N (log_mass.hpp) falls with sigma and Xi must be an upper
         // bound.
         const LogMass here = log_mass(pair, c);
         const auto at = [&](double part) {

@@ -12,11 +12,10 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest angle of a path, and the angle at which its strip ends. The two angles are less than pi/4, from which on
-// Gaussian weights do not decay.
+// Largest angle of a path, and the angle at which its strip ends. Gaussian weights decay only at angles below pi/4.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Number of nats, units of a natural logarithm, by which turning the paths may increase the bound on the whole product.
-// With about this number, the steps of the sums are longest.
+// Amount in nats by which turning the paths may increase the bound on ln of the product over all steps (rays.md,
+// section 1). At about this amount, the steps of the sums are longest.
 constexpr double kTurnNats = 45;
 // Units of work (runtime/work.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;

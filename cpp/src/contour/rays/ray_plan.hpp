@@ -1,5 +1,5 @@
 // Chooses where the ray of the points z begins, and the angles of this ray and of the paths, on which nodes lie
-// (docs/theory/rays.md, sections 1 and 5). The choice is based on estimates, because the bounds hold for any choice.
+// (docs/theory/rays.md, sections 1 and 5). The bounds hold for any choice, so estimates suffice.
 #pragma once
 
 #include <vector>
@@ -17,8 +17,7 @@ struct RayPlan {
     double path_strip = 0, ray_strip = 0;  // half-widths of the strips in which the two integrands are analytic
 };
 
-// Makes a plan for `epsilon`. `log_delta` is an estimate of ln delta(epsilon). `known` tells whether `log_delta` is
-// better than a first guess.
+// Makes a plan. `shift` is lambda of rays.md, section 1. The later arguments become members of the plan.
 RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

@@ -21,14 +21,13 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 // Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
-// LogRatioLaw::mean, as it is and in standard deviations.
+// LogRatioLaw::mean, in nats and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Largest number of distinct distributions. With more distributions, or with more than kMostProducts products of nodes
 // and points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
-// Largest expected number of steps whose sample holds the record. With more such steps, the loss is no longer nearly an
-// atom, and the vertical line of contour.md is suitable. The angle of the rays would then be too small for steps of a
-// useful length.
+// Largest expected number of steps whose sample holds the record. With more such steps, the vertical line of contour.md
+// is suitable, and the angle of the rays would be too small for steps of a useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work (runtime/work.hpp) for four products, and for the functions of one point.
@@ -65,8 +64,8 @@ struct PointSum {
     Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
     double log_error = 0, rest_error = 0;  // errors of these two sums
     double log_terms = 0, rest_terms = 0;  // sums of the magnitudes of their terms
-    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the rule or from rounding. The
-    // terms of rule_first and round_first are multiplied by |D|.
+    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the rule or from rounding.
+    // rule_first and round_first are the same sums with each term multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
     void add(Complex d, double rule_error, double round_error, double count) {
@@ -165,8 +164,8 @@ bool RaySum::choose(double tolerance) {
     const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
     const double log_front = -shift_ - c * shifted;
     if (!(shifted > 0 && -log_front < kMostFront && plan_.log_delta > -kMostFront)) return false;
-    // `scale` is the logarithm of the factor in front of the sum, divided by the error of delta that each part may
-    // cause.
+    // `scale` is the logarithm of a quotient: the factor in front of the sum, over the error of delta that each kind of
+    // error may cause.
     const double scale = log_front - std::log(kShare * tolerance) - plan_.log_delta;
     double counts = 0;
     for (const Part& part : parts_) counts += part.law.count;
@@ -366,7 +365,7 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
 // Number of rounds of planning. The first plan is based on the part of delta that comes from single steps
 // (single_steps.hpp), and each later plan on the result of the round before.
 constexpr int kRounds = 3;
-// Error of a plan in ln delta up to which no further plan is made.
+// No further plan is made if ln delta of the plan is wrong by at most this amount.
 constexpr double kNearPlan = 2;
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest |x| for which the series are used, and the numbers of their terms. The terms that are left out are below u
-// times the sum.
+// Largest |x| for which the series are used, and the numbers of their terms. The terms that are left out are below the
+// unit roundoff times the sum.
 constexpr double kSmall = 0.25;
 constexpr int kLogTerms = 28, kExpTerms = 14;
 
@@ -16,7 +16,7 @@ Complex times(Complex x, Complex y) {
     return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
 
-// Returns x^2 times a polynomial in x. Its coefficients begin with the constant term.
+// Returns x^2 times a polynomial in x. `coefficients` begins with the constant term.
 template <std::size_t n>
 Complex square_times(Complex x, const double (&coefficients)[n]) {
     Complex sum{coefficients[n - 1], 0};

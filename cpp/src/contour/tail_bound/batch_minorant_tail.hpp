@@ -66,7 +66,7 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // The loss is -ln W for "add", with W as in quadrature.hpp. So the cells are mirrored, and ascend again.
+            // The loss is -ln W under "add" (quadrature.hpp). Mirroring the cells restores their ascending order.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else

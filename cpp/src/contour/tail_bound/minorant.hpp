@@ -21,8 +21,7 @@ struct Cell {
 };
 
 // Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi. Beyond pi, its largest
-// value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2). Beyond 4.6, the bound
-// 1/x is smaller than this value.
+// value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2).
 TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
@@ -30,8 +29,8 @@ TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     return main_lobe > side_lobe ? main_lobe : side_lobe;
 }
 
-// Returns by how much a group reduces |phi(s)|. `first` and `second` are the first and the second moment of the group
-// about its left end.
+// Returns a lower bound on the amount by which a group reduces |phi(s)|. `first` and `second` are the first and the
+// second moment of the group about its left end.
 TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length, double s) noexcept {
     if (!(mass > 0) || !(length > 0)) return 0;
     const double mean = first / mass;
@@ -74,11 +73,11 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
 // The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
 // the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, and
 // quadrature.hpp defines W, beta and the posterior weight r. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
-// r/sigma. This slope lies between two linear functions of u, and every mode lies where one of these two functions has
-// changed its sign and the other has not. There are at most two modes, and only one if beta <= -1. At a mode f exceeds
-// its value at the nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln f, and
-// h is the distance of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior weight
-// at a node, and `sum` is the sum of the weights.
+// r/sigma. It lies between two linear functions of u, because 0 <= r <= 1, and every mode lies between the zeros of
+// these functions. There are at most two modes, and only one if beta <= -1. At a mode f exceeds its value at the
+// nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln f, and h is the distance
+// of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior weight at a node, and
+// `sum` is the sum of the weights.
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
@@ -101,8 +100,8 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
     return (b <= 0 ? 2 : 4) * peak * sigma / h * std::exp(bend * h * h / 8) / (sum * (1 - 1e-3));
 }
 
-// Returns the width of the cells of the minorant between `low` and `high` (contour.md, section 3.3). With a width of
-// .15 the minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
+// Returns the width of the cells of the minorant between `low` and `high`, in units of u (contour.md, section 3.3).
+// With a width of .15 the minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }

@@ -97,8 +97,8 @@ double MinorantTail::log_decay(double s_low, double s_high) const {
 }
 
 // Computes the Fourier transform of the minorant at equally spaced s (contour.md, section 3.5). Cells are replaced by
-// points at their centres. Near a sample the transform changes by at most spacing / 2 times the mean distance from the
-// centre of mass.
+// points at their centres. Within half a spacing of a sample, the transform changes by at most spacing / 2 times the
+// mean distance from the centre of mass.
 void MinorantTail::sample() {
     if (cells_.empty()) return;
     const std::int64_t n = static_cast<std::int64_t>(cells_.size());
@@ -116,7 +116,7 @@ void MinorantTail::sample() {
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // If the spacing of the samples is a tenth of 1/spread, the bound loses .05 of the modulus. Beyond 40/spread, the
+    // The bound loses spacing * spread / 2 of the modulus, which is 0.05. Beyond s = 40 / spread, the last sample, the
     // bounds by total variation and by cells are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;

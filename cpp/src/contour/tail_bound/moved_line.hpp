@@ -97,8 +97,8 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 
 namespace tightdp {
 
-// Computes the sums for the imaginary part S = s (moved_line.simd.cpp), so that they bound phi for all larger ones.
-// Terms are rounded so that 1 - B is not too large.
+// Computes the sums for the imaginary part S = s (moved_line.simd.cpp). Their bound on |phi| holds for all larger
+// imaginary parts. Terms are rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))

@@ -17,8 +17,8 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
         const Cis turn = cism1(y * inverse);
         // Let theta = y / sigma, and let `arg` be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
-        // tan(arg / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). The square root is replaced by a larger
-        // partial sum of its series, and the arc tangent by a smaller partial sum of its own.
+        // tan(arg / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). Here `root` is a partial sum that bounds
+        // the square root from above, and a partial sum in `arg` bounds the arc tangent from below.
         const Vec x = -2.0 * r * rest * turn.re;
         const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
         const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;
