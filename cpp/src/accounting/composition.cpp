@@ -26,7 +26,7 @@ struct Mechanism::Content {
     double noise_multiplier = 0;  // noise multiplier of a Gaussian, otherwise 0
     double sampling_probability = 1;
     std::vector<grid::Weight> weights;  // shifts of a mixture of Gaussians, and their probabilities
-    double shift = 1;  // largest distance between the means of a Gaussian for neighbours, in units of the sensitivity
+    double shift = 1;  // largest distance between the means for neighbouring data sets, in units of the sensitivity
     bool sampleable = true, reveals_nothing = false, replaced = false;
     // The privacy loss distributions of removing and of adding a record. Each is bounded from above and from below.
     grid::LawPair remove, add;
@@ -41,8 +41,8 @@ using Content = Mechanism::Content;
 using Part = Composition::Part;
 
 // Intended relative errors of the contour engine, which composes Gaussians (contour/engine.hpp), and of the grid
-// engine, which composes all mechanisms (grid/engine.hpp), and the number of points of the largest grid. Python uses
-// the same numbers (engines/contour.py, grid.py).
+// engine, which composes all mechanisms (grid/engine.hpp). kMostPoints is the number of points of the largest grid.
+// Python uses the same numbers (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
@@ -61,7 +61,7 @@ void check_arithmetic() {
     if (!fault_of_library.empty()) throw std::runtime_error(fault_of_library);
 }
 
-// Throws std::invalid_argument unless the condition holds. Conditions are written so that they do not hold for NaN.
+// Throws std::invalid_argument unless the condition holds. Conditions must be false for NaN.
 void expect(bool holds, const char* message) {
     if (!holds) throw std::invalid_argument(message);
 }
@@ -239,8 +239,8 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
 }
 
 // The search for the least parameter that meets the target. The gap of a parameter is log(upper / epsilon), which is
-// not positive if the parameter meets the target. The search narrows a bracket of logarithms of parameters by the
-// method of false position, and by bisection where that is slow.
+// not positive if the parameter meets the target. The search narrows an interval of logarithms of parameters by the
+// method of false position, and by bisection where false position is slow.
 class Search {
   public:
     Search(const std::function<Composition(double)>& run, double epsilon, double delta)
@@ -445,7 +445,8 @@ Mechanism Mechanism::poisson_sampled(double sampling_probability) const {
 }
 
 Mechanism Mechanism::translated(Neighbors neighbors) const {
-    // A record that contributes nothing has the effect of no record, because no mechanism here counts records.
+    // Replacing a record by one that contributes nothing is like removing the record, as no mechanism here counts
+    // records.
     if (neighbors != Neighbors::replace || content_->reveals_nothing) return *this;
     Content made = *content_;
     const Content::Pairs pairs = made.replace();
