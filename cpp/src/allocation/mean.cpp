@@ -33,8 +33,8 @@ constexpr double kMargin = 0.1;
 // Largest value of the smallest likelihood ratio of a step for which the offset may be positive. Between a larger ratio
 // and 1, doubles are too far apart for a lattice.
 constexpr double kNearlyOne = 1 - 1e-8;
-// The offset moves only if this reduces its distance to the mean to at most this fraction of the distance before.
-// Smaller moves are not worth the spread of the mass that each move causes.
+// The offset moves only if this reduces its distance to the mean to at most this fraction of the distance before. Each
+// move spreads mass, so that smaller moves would do more harm than good.
 constexpr double kWorthwhile = 0.75;
 
 // Computes one of the two distributions: the upper or the lower one.
@@ -98,8 +98,8 @@ class Builder {
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
         out.loss_slack = x.slack + 16 * u;
-        // x.rel is the sum of the relative errors of all factors of a mass. So the product of these factors has an
-        // error of at most a factor e^rel.
+        // x.rel is the sum of the relative errors of all factors of a mass. The relative error of the mass is at most
+        // e^rel - 1.
         out.mass_rel = std::expm1(x.rel * (1 + 1e-9)) + 16 * u;
         return out;
     }
@@ -183,7 +183,8 @@ class Builder {
         const double start = x.offset + at(x.first), end = x.offset + at(x.last());
         const double front = kUnit * bound(left.p, 1) * (at(x.first) / start);
         x.add(0, front, front);
-        // left_of may return upper bounds. So the mass that is added to the first point is not subtracted from left.q.
+        // left_of() may return upper bounds, whose differences are no bounds. So the mass of the first point is not
+        // subtracted from left.q.
         (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
         const grid::Density::Right right = d.right_of(high);
         const double back = kUnit * bound(right.s, 1) * (at(x.last()) / end);
@@ -229,9 +230,9 @@ class Builder {
         }
     }
 
-    // Finishes a distribution, that of one step or a sum. If it is a sum, its terms are a and b. The upper distribution
-    // moves the mass of each cell to the ends of the cell. Then both distributions lose as much of their tails as
-    // `floor` allows, and the offset moves up to the bulk of the mass.
+    // Finishes the distribution x of one step, or of the sum of a and b. The upper distribution moves the mass of each
+    // cell to the ends of the cell. Then both distributions lose as much of their tails as `floor` allows, and the
+    // offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
@@ -302,9 +303,9 @@ class Builder {
         x.add(cell + 1, high, high);
     }
 
-    // Removes cells at both ends, as far as `floor` allows to lose their mass. The upper distribution spreads this mass
-    // to the first or last cell that is kept and to the offset or infinity. The lower distribution merges the mass with
-    // that cell.
+    // Removes cells at both ends as long as `floor` covers their mass. The upper distribution spreads this mass to the
+    // first or last cell that is kept and to the offset or infinity. The lower distribution merges the mass with that
+    // cell.
     void trim(Sum& x) const {
         const double lost = floor_ * x.count / steps_;
         std::size_t from = 0, to = x.q.size() - 1;

@@ -50,8 +50,8 @@ struct Sum {
     double count = 0;
     double offset = 0;
     std::int64_t first = 0;
-    // q has the mass times e^{i h}, and p the first moment (mass times v), of each cell i from `first` on. The entries
-    // of q and p are multiples of 1/kUnit.
+    // q holds the mass times e^{i h}, and p the first moment (mass times v), of each cell i from `first` on. Both are
+    // stored as multiples of 1/kUnit.
     std::vector<double> q, p;
     CompensatedSum at_offset;  // mass at the offset itself
     CompensatedSum at_zero;    // mass at 0, if the offset is positive

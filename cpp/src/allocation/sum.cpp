@@ -1,11 +1,11 @@
 // Computes the distribution of the sum of two independent values, cell by cell. The points of the lattice are e^{i h},
 // and cell i lies between e^{i h} and e^{(i+1) h} (docs/theory/allocation.md, section 4).
 //
-// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies
-// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
-// A cell of the result is therefore a sum over o. Each term is the product of a cell I and the sum of a window of cells
-// I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of them. Nothing is
-// subtracted.
+// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies e^{o
+// h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
+// Therefore each cell of the result is a sum over o, whose terms are products of a cell I and the sum of a window of
+// cells I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of these sums.
+// No digits cancel, because nothing is subtracted.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,8 +28,7 @@ constexpr Index kBlock = 512;
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;  // largest number of tabulated sums of which a window is composed
 
-// The interval [from, to] of all k with the same o. The sum of a point of cell I and a point of cell I - k goes to cell
-// I + o.
+// The interval [from, to] of all k with the same o.
 struct Run {
     Index o, from, to;
 };
@@ -39,8 +38,8 @@ std::vector<Run> runs(double h, Index least, Index most) {
     std::vector<Run> found;
     Index from = 0;
     for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
-        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide it, either cell is valid
-        // (allocation.md, section 4).
+        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide whether this condition holds, either
+        // cell is valid (allocation.md, section 4).
         const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
         const Run run{o, std::max(from, least), std::min(to, most)};
         if (run.from <= run.to) found.push_back(run);
@@ -92,8 +91,8 @@ std::vector<double> partial_sums(const std::vector<double>& x) {
     return out;
 }
 
-// Adds to `out` the sums of all pairs of a cell I of `big` and a cell I - k of `small` with least <= k <= most. Their
-// masses are multiplied by `factor`.
+// Adds to `out` the sums of all pairs of a cell I of `big` and a cell I - k of `small` with least <= k <= most, with
+// masses multiplied by `factor`.
 void pairs(const Sum& big, const Sum& small, double h, Index least, Index most, double factor, Sum& out, double& work) {
     const std::vector<double> w = masses(small, h);
     std::vector<double> q = big.q, p = big.p, v = masses(big, h);
