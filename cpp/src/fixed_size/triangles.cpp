@@ -13,7 +13,7 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Factor by which lengths are enlarged. The factor covers the rounding errors of the lengths, which are far smaller.
+// Factor by which lengths are enlarged, more than their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
 // the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
@@ -21,24 +21,23 @@ constexpr double kLonger = 1 + 1e-11;
 // would increase by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// A privacy profile is computed on a line through a corner, a say, and through b or c (see Line). If |c - a|^2 exceeds
-// this number times |b - a|^2, the line runs through c, because the normal density with the mean c then matters more
-// than the one with the mean b. Otherwise the line runs through b.
+// A privacy profile is computed on a line through the corner a and through b or c, or likewise from the corner b
+// (Line). If |c - a|^2 exceeds kAlongC |b - a|^2, the line runs through c, because the normal density with the mean c
+// then matters more than the one with the mean b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
-// A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values,
-// those at some nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
+// A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values
+// e^{kappa z} at nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
 // nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
 // is 32 times the distance.
 constexpr std::size_t kSparse = 4;
-// Value of ln f at which hinge() evaluates its bound, where f is the decreasing function that is described there. The
-// bound is best at the output z with f(z) = 1, and is evaluated slightly left of this output. kLeft is larger than
-// rounding errors, and too small to matter.
+// hinge() evaluates its bound at the output z with ln f(z) = kLeft, where f is the decreasing function that is
+// described there. The bound is best at ln f(z) = 0. kLeft exceeds the rounding errors of ln f, and is too small to
+// matter.
 constexpr double kLeft = 1e-9;
-// Factors by which two kinds of curves are enlarged: the curve of the first kernel of the menu, and the curves that are
-// compared with it. With these factors, a kernel that equals the first one up to rounding errors is left out of the
-// menu.
+// kFirst enlarges the curve of the first kernel of the menu, and kWithin the curves that are compared with it. kFirst
+// is larger, so that a kernel that equals the first one up to rounding errors is left out of the menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
 constexpr std::int64_t kUnits = 150;  // units of work (runtime/work.hpp) of hinge()
 
@@ -46,8 +45,8 @@ double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
 }
 
-// Returns the probability that a standard normal variable lies between two points. The result is the difference of two
-// tails on the side that is further out, so small probabilities are accurate too.
+// Returns the probability that a standard normal variable lies between two points. The result is a difference of two
+// upper tails or of two lower tails, so that small probabilities keep their digits.
 double between(double a, double b) {
     return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
 }
@@ -233,7 +232,7 @@ Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std:
 }
 
 // Returns upper bounds on the members of Corner over all triangles of a cell, for the corner a and for the corner b.
-// The first cell of turns also contains the triangles whose c lies further out.
+// The cell with turn = 0 also contains all c that lie further than 1 from the middle of a and b, measured along b - a.
 std::array<Corner, 2> largest(double arc, double arc_end, double turn, double turn_end) {
     const double w = std::cos(arc), least = std::cos(arc_end), d = std::cos(turn), nearest = std::cos(turn_end);
     const auto inner = [&](double half) { return 2 * half * (half - nearest); };
@@ -243,8 +242,8 @@ std::array<Corner, 2> largest(double arc, double arc_end, double turn, double tu
              {2 * w, far, std::max(inner(w), inner(least))}}};
 }
 
-// Tells whether `curves`, the profiles of a kernel and of its reverse, lie below a mixture of the profiles `first`,
-// those of the first kernel and of its reverse.
+// Tells whether some mixture of the two profiles `first` lies above the two profiles `curves`. Each argument holds the
+// profiles of a kernel and of its reverse.
 bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
     double least = 0, most = 1;  // range of the share of the first kernel in the mixture
     for (std::size_t i = 0; i < curves[0].size(); ++i) {

@@ -1,5 +1,5 @@
 // Bounds on the worst privacy profile over all choices of kernels (docs/theory/adaptive.md, section 2). A kernel is a
-// distribution of losses on a lattice. Sums have terms multiplied by e^{tilt loss}, so that small terms keep their
+// distribution of losses on a lattice. Terms of sums are multiplied by e^{tilt loss}, so that small terms keep their
 // digits (Scale).
 #include "value_iteration.hpp"
 
@@ -17,7 +17,7 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Absolute error of a difference of terms up to 1 (see Values): sixteen roundings.
+// Absolute error of a difference of terms up to 1: sixteen roundings.
 constexpr double kSubtracted = 16 * u;
 // Relative error of a mass or value that is multiplied by e^{tilt loss}: sixteen roundings. The error of the exponent
 // is not included.
