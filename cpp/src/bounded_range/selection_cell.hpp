@@ -22,8 +22,8 @@ struct SelectionCell {
 
 // Maximises p V(eps_k - t) + (1 - p) V(eps_k - t + eta) over the losses t of the cell, for each k < n. If the maximum
 // is larger than best[k], it replaces best[k]. V(eps) is the bound on delta for the steps that follow, and eps_k is the
-// loss with the number k. V is interpolated linearly in e^eps. low[k] and low[k+1] are the values of V at
-// eps_k - (i+1)h and at eps_k - ih. `high` has the values of V at losses that are larger by eta.
+// loss with the number k. V is interpolated linearly in e^eps. low[k] and low[k+1] are the values of V at eps_k -
+// (i+1)h and at eps_k - ih. high[k] and high[k+1] are the values at losses that are larger by eta.
 TIGHTDP_DECLARE_SIMD(void, selection_cell,
                      (const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n))
 
