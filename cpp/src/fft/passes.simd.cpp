@@ -1,4 +1,4 @@
-// The transforms. The forward transform decimates in frequency and the inverse one in time, so neither needs a
+// The transforms. The forward transform decimates in frequency and the inverse one in time, and neither needs a
 // permutation (docs/theory/fft.md). The numbers w_m^j are the roots of unity of real_fft.hpp.
 //
 // A level splits a real sequence of length m, in place, into two sequences: a real one of length m/2 for the even
@@ -243,7 +243,7 @@ inline void each_group(const FftTables& w, size_t m, Group group) {
     }
 }
 
-// Splits a transform of m real numbers. Let q = m/4 and d = x - (x shifted by m/2). The products of d_j - i d_{j+q} and
+// Splits a transform of m real numbers. Let q = m/4 and d_j = x_j - x_{j+m/2}. The products of d_j - i d_{j+q} and
 // w_m^j are the sequence whose transform has the odd frequencies 1 + 4k.
 inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;

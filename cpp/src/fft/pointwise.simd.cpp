@@ -19,8 +19,7 @@ inline Complex without_underflow(Complex z) {
 // Returns z^k, or exactly 0 if |z|^2 < nothing, where `nothing` is the 1/k-th power of kNothing^2.
 inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
-    // Returns early if the powers of all coefficients of the vector are zero, which is frequent in a k-fold
-    // convolution.
+    // Returns early if all powers of the vector are zero, which is frequent in a k-fold convolution.
     bool any = false;
     for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
     if (!any) return Complex{};
@@ -37,7 +36,7 @@ inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     return result;
 }
 
-// Loads `width` consecutive coefficients. If there are fewer coefficients than lanes, the rest is zero.
+// Loads `width` consecutive coefficients. If there are fewer coefficients than lanes, the other lanes are zero.
 inline Complex gather(const double* re, const double* im, size_t width) {
     Complex z{};
     for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];

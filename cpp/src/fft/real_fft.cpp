@@ -18,9 +18,9 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// A layer is one operation that a transform applies to all numbers. The constants are the relative errors of a layer in
-// the Euclidean norm (docs/theory/fft.md, Lemmas 1 and 2): of an addition, of a product, and of a product with a stored
-// root of unity. The root has an error of 1.5 u, and the product has an error of 2 sqrt(2) u.
+// A layer is one operation that a transform applies to all numbers. The constants are the relative errors of three
+// kinds of layers in the Euclidean norm (docs/theory/fft.md, Lemmas 1 and 2): an addition, a product, and a product
+// with a stored root of unity. The stored root has an error of 1.5 u, and the product has an error of 2 sqrt(2) u.
 constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);

@@ -5,8 +5,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// kHigh + kLow is pi/4 within 2^-79. kHigh has 23 bits, so f * kHigh is exact for the multiples f of a power of two
-// below, which have at most 30 bits.
+// kHigh + kLow is pi/4 within 2^-79. kHigh has 23 bits, so the product f * kHigh is exact for an f of at most 30 bits.
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
@@ -17,8 +16,7 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec r = high + low;
     const Vec rest = (high - r) + low;
     const Vec r2 = r * r;
-    // The Taylor series are cut off where, on [0, pi/4], the first term that is left out is less than 2^-62 of the
-    // value.
+    // The first term that each Taylor series leaves out is less than 2^-62 of the value on [0, pi/4].
     const Vec sine = horner(r2, 1.0 / 355687428096e3, -1.0 / 1307674368e3, 1.0 / 6227020800.0, -1.0 / 39916800.0,
                             1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
     const Vec cosine = horner(r2, 1.0 / 20922789888e3, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0,
