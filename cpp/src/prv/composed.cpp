@@ -24,8 +24,8 @@ constexpr double kSumError = (kChunk + 4) * u;
 // of the errors of the sum and the division that normalise them.
 constexpr double kMassError = 8 * u + kSumError;
 
-// Checks that the cells of a support miss no more than its tail (prv.md, section 4.2). 1e-12 is more than all rounding
-// errors of their masses.
+// Checks that the cells miss no more probability than the tail of the support (prv.md, section 4.2). kRounding exceeds
+// all rounding errors of the masses.
 void require_all_mass(const Support& support, const CellSums& sums) {
     constexpr double kRounding = 1e-12;
     if (!(sums.total >= 1 - support.tail - kRounding && sums.total <= 1 + kRounding))
@@ -95,8 +95,7 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
         correct_mean(parts[j], plan.supports[j], made_.sums[j]);
         count_ += static_cast<double>(parts[j].count);
     }
-    // The circle is cut open below all values that the sum can take. The cut is a multiple of the block length of the
-    // curve.
+    // The circle is cut open below all values that the sum can take, at a multiple of the block length of the curve.
     first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
     first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
     bound_rounding(parts);
@@ -112,9 +111,9 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
         k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
 }
 
-// Bounds the rounding errors as in prv.md, section 4.3. If the magnitude of a transform is below kTau, it is replaced
-// by kTau. The bound holds for any kTau. A smaller kTau would allow fewer steps than 1e9. A larger kTau would add more
-// than 4e-6 to the square of the norm of a single step.
+// Bounds the rounding errors as in prv.md, section 4.3. Magnitudes of transforms below kTau count as kTau. The bound
+// holds for any kTau. A smaller kTau would allow fewer steps than 1e9. A larger kTau would add more than 4e-6 to the
+// square of the norm of a single step.
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);

@@ -8,10 +8,10 @@
 
 namespace tightdp::prv {
 
-// A composition on a circular grid. Its curve satisfies the following, where `mesh` bounds the errors in epsilon and
-// `tails` the probability that the grid leaves out or that an error exceeds `mesh`:
-//     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding,
-// where `rounding` is the bound for the point where the curve is read (docs/theory/prv.md, Theorem 2).
+// A composition on a circular grid. `mesh` bounds the errors in epsilon, and `rounding` the rounding errors at the
+// point where the curve is read. `tails` bounds the probability that the grid leaves out or that an error exceeds
+// `mesh`. With these bounds (docs/theory/prv.md, Theorem 2)
+//     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding.
 class Composed {
   public:
     Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);

@@ -17,7 +17,7 @@ constexpr double u = kUnitRoundoff;
 // number.
 constexpr double kLeast = 1e-320;
 
-// The runs as parts without failures, the events in which a run reveals everything (Run). Gaussians are merged into one
+// The runs without their failures, the events in which a run reveals everything (Run). Gaussians are merged into one
 // part, because their mu^2 (GaussianLaw) add up.
 struct Merged {
     std::vector<Run> parts;
@@ -75,7 +75,7 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     answer.tails = composed->tails();
     answer.step = found.step;
     answer.points = static_cast<double>(found.n);
-    // The circle of grid points has room for errors in epsilon of at most this size.
+    // The circle of grid points has no room for larger errors in epsilon.
     if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
     return composed;
 }
@@ -113,8 +113,8 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 
     const double floor = -2 * composed->mesh();
     const Curve curve = composed->curve(floor);
-    // The lower end is read where the curve exceeds `large` by the error, a small part of which grows with the value of
-    // the curve (prv.md, end of section 4).
+    // The lower end is read where the curve is `large` plus the error. The error grows a little with the value of the
+    // curve (prv.md, end of section 4), so it is bounded for a larger value than `large`.
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);

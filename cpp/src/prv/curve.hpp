@@ -24,8 +24,7 @@ namespace tightdp::prv {
 // The curve delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), for eps >= floor. The mass p_i = p[i mod n]
 // lies at the loss y_i = i h + offset, for first <= i < first + n. The object holds a pointer to p.
 //
-// Suffix sums are stored for the starts of blocks of points, so that evaluating the curve reads the points of one block
-// only.
+// Suffix sums are stored for the starts of blocks of points. Evaluating the curve reads the points of one block only.
 class Curve {
   public:
     static constexpr std::int64_t kBlock = 512;
@@ -54,8 +53,8 @@ class Curve {
         double mass, discounted;
     };
 
-    // Returns the sums over the points above i < end_ - 1, with `from` at point i + 1, which must be at least the start
-    // of the last block that has a suffix sum.
+    // Returns the sums over the points above i < end_ - 1, with `from` at point i + 1. This point must not lie below
+    // the last block that has a suffix sum.
     Sums above(long long i) const;
 
     // Returns delta at point i, under the same condition.

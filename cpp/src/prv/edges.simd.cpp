@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 
-// Loss y beyond which ln((e^y - 1 + q)/q) is y - ln q within 5e-18, so that e^y need not be computed.
+// Loss y beyond which ln((e^y - 1 + q)/q) is y - ln q within 5e-18 and is computed in this way.
 constexpr double kFar = 40;
 
 // Returns the sum over i of kMillsRatio.c[4 i + First] y4^i.
@@ -24,8 +24,8 @@ TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
     return sum;
 }
 
-// Evaluates the polynomial kMillsRatio of tightdp/special/mills.hpp. Its four parts are independent, which makes the
-// chains of dependent operations short.
+// Evaluates the polynomial kMillsRatio of tightdp/special/mills.hpp in four independent parts, so that chains of
+// dependent operations are short.
 TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
     const Vec y2 = y * y, y4 = y2 * y2;
     return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) + y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));

@@ -119,8 +119,8 @@ Mean mean_of(const SampledLaw& law) {
 // Computes the probabilities of cells from the values at edges (edges.simd.hpp).
 void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
-    // The values at the two edges around the centre of a component are its left tail and minus its right tail, so that
-    // their difference lacks the component's weight.
+    // The values at the two edges around the centre of a component are its left tail and minus its right tail. Their
+    // difference lacks the component's weight.
     if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
     if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
@@ -174,8 +174,7 @@ double edge_error(const Law& law, const Support& s) {
                                      (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
                           },
                           [&](const SampledLaw& l) {
-                              // t and z are taken at the ends of the support, where they are largest. Tails beyond 40
-                              // are zero.
+                              // The arguments t and z are largest at the ends of the support. Tails beyond 40 are zero.
                               const double shift = 1 / l.sigma, z = std::min(9 + shift, 40.0);
                               const double t = std::max(reach - std::log(l.q), shift * (40 + 0.5 * shift));
                               const double argument = (8 * t + 8 * shift * shift + 16) * u;

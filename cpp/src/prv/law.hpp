@@ -59,7 +59,7 @@ Support support(const Law& law, double tail);
 // Returns the mean of the loss.
 Mean mean(const Law& law);
 
-// Returns the largest displacement of an edge in the support that has the same effect as the rounding errors of the
+// Returns a d such that displacing the edges in the support by at most d has the effect of the rounding errors of the
 // distribution function.
 double edge_error(const Law& law, const Support& s);
 

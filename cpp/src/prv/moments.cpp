@@ -10,8 +10,8 @@
 namespace tightdp::prv {
 namespace {
 
-// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound says no more
-// than epsilon >= 0 and the support do. At a larger c, the distribution is so narrow that the support gives a better
+// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound is no better
+// than epsilon >= 0 and the support. At a larger c, the distribution is so narrow that the support gives a better
 // bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 

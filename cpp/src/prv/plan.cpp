@@ -70,11 +70,11 @@ Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_mom
     const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
 
     // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k runs. Each run rounds
-    // its loss to the middle of a cell, and the sum of these k errors never exceeds k h.
+    // its loss to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
     const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
     const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
     const double width = range.high - range.low + 2 * margin;
-    // Two further blocks of Curve::kBlock points are needed: one so that the circle starts at a multiple of a block,
+    // Two further blocks of Curve::kBlock points are needed: one because the circle starts at a multiple of a block,
     // and one for the cells at the ends.
     constexpr double kSpare = 2 * Curve::kBlock;
     const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
