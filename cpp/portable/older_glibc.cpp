@@ -1,10 +1,10 @@
 // Lets a shared object that was linked against a newer C library load with glibc 2.28 (manylinux_2_28).
 //
 // The linker binds a function to the newest version of its symbol. The functions below got a new version after 2.28,
-// although their older versions do the same. The new versions of exp, exp2, log, log2, pow and hypot only stopped
-// setting errno in the old way. The functions for threads and of the loader moved from libpthread and libdl to libc.
-// Each function is defined here as a hidden symbol, which calls the older version. Three symbols are newer than 2.28,
-// and are defined here with older functions. libstdc++ is linked statically and uses the functions of this file too.
+// although their older versions do the same. The new versions of exp, exp2, log, log2, pow and hypot only changed how
+// errno is set. The functions for threads and of the loader moved from libpthread and libdl to libc. Each function is
+// defined here as a hidden symbol, which calls the older version. Three symbols have no version in 2.28, and are
+// defined here by older functions. libstdc++ is linked statically and uses the functions of this file too.
 //
 // The file is compiled with -fno-builtin, and without the headers of the C library, whose declarations have versions
 // and attributes.
@@ -61,8 +61,7 @@ extern "C" int older_timedwait(void* condition, void* mutex, const Time* until);
 __asm__(".symver older_timedwait,pthread_cond_timedwait@" TIMEDWAIT);
 
 // The older function waits by the wall clock. If the wall clock is set during a wait, the wait ends too early or too
-// late by the change of the clock. All callers in this library that wait with a time limit check their condition again
-// after the wait.
+// late by the change of the clock. All callers with a time limit check their condition again after the wait.
 extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void* condition, void* mutex, int clock,
                                                                             const Time* until) {
     constexpr int kWall = 0;
@@ -76,8 +75,7 @@ extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void
     return older_timedwait(condition, mutex, &at);
 }
 
-// The value 0 says that there may be other threads. Because of this value, libstdc++ always counts references
-// atomically.
+// The value 0 says that there may be other threads, and makes libstdc++ count references atomically.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the name is glibc's
 extern __attribute__((visibility("hidden"))) char __libc_single_threaded;
