@@ -24,8 +24,8 @@ using tightdp::Mechanism;
 
 constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
-// The message of this thread's last error. The size is fixed, because a message about a lack of memory must not need
-// new memory.
+// The message of this thread's last error, of a fixed size, because a message about a lack of memory must not need
+// memory.
 thread_local char last_error[256] = "";
 
 // Stores a message, shortened if necessary, and returns the code.
@@ -36,8 +36,7 @@ int failed(int code, const char* what) noexcept {
     return code;
 }
 
-// While an object of this class lives, floating-point exceptions raise no signal, even if the caller has asked for
-// signals, and leave no flag.
+// Keeps floating-point exceptions from raising a signal or leaving a flag while an object of this class lives.
 class Untrapped {
   public:
     Untrapped() noexcept { std::feholdexcept(&before_); }
