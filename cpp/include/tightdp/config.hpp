@@ -11,8 +11,8 @@
 #define TIGHTDP_HD
 #endif
 
-// Marks a function that is not inlined in device code. Without this mark nvcc inlines all it can. Such inlining takes
-// minutes of compilation, and registers that the functions could share.
+// Marks a function that is not inlined in device code. nvcc would inline all it can, at the cost of minutes of
+// compilation and of registers that functions could share.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD_STAGE __host__ __device__ __noinline__
 #else
@@ -37,6 +37,7 @@
 namespace tightdp {
 
 // Numbers of steps and indices go up to 2^53 and are std::int64_t, because a long has only 32 bits on Windows.
+
 static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 
 // The unit roundoff of double with rounding to nearest. Comments write the unit roundoff as u, and error bounds are

@@ -10,13 +10,13 @@
  *     tightdp_composition_free(run);
  *
  * Mechanisms may be run in any order, and adaptively. Neighbours add or remove one record, and the bounds hold for the
- * worse of the two, unless tightdp_composition_set_neighbors() chooses another relation. Sensitivities are those of one
- * record's contribution. Both ends of an interval are certified. The upper end is the guarantee.
+ * worse of the two, unless tightdp_composition_set_neighbors() chooses another relation. A sensitivity bounds the
+ * contribution of one record. Both ends of an interval are certified. The upper end is the guarantee.
  *
  * Functions may be called from any thread, but a composition must not be changed while another thread uses it. No
  * function throws, prints or exits. Each function returns TIGHTDP_OK or an error code from the list below. After an
- * error, tightdp_last_error() names the argument and the range that was expected. The composition is then unchanged,
- * and the returned interval is one that always holds (0 to infinity for epsilon, 0 to 1 for delta).
+ * error, tightdp_last_error() names the argument and the expected range. The composition is then unchanged, and the
+ * returned interval always holds: [0, infinity] for epsilon, and [0, 1] for delta.
  *
  * One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches this limit may
  * be wide. A calibration computes about twenty bounds, and takes at most about half a minute. Floating-point exceptions
@@ -48,7 +48,7 @@ typedef struct {
 enum {
     TIGHTDP_OK = 0,
     TIGHTDP_INVALID_ARGUMENT = 1, /* an argument is outside of its range */
-    TIGHTDP_ARITHMETIC = 2,       /* this thread does not round to nearest, or flushes subnormal numbers */
+    TIGHTDP_ARITHMETIC = 2,       /* this thread or the C library does not compute as the proofs assume */
     TIGHTDP_NO_MEMORY = 3,
     TIGHTDP_INTERNAL = 4 /* a mistake in the library, or an exception that a callback threw */
 };
@@ -80,7 +80,7 @@ TIGHTDP_API int tightdp_composition_set_neighbors(tightdp_composition* run, int 
  */
 TIGHTDP_API int tightdp_add_gaussian(tightdp_composition* run, double noise_multiplier, double sampling_probability,
                                      double count);
-/* Adds Laplace noise. noise_multiplier is its scale divided by the bound on the L1 norm, in [1e-6, 1e12]. */
+/* Adds Laplace noise. noise_multiplier is the scale divided by the bound on the L1 norm, in [1e-6, 1e12]. */
 TIGHTDP_API int tightdp_add_laplace(tightdp_composition* run, double noise_multiplier, double sampling_probability,
                                     double count);
 /* Adds integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
@@ -103,7 +103,7 @@ TIGHTDP_API int tightdp_add_bounded_range(tightdp_composition* run, double eta, 
 TIGHTDP_API int tightdp_add_randomized_response(tightdp_composition* run, double noise_parameter, double num_buckets,
                                                 double count);
 /* Adds Gaussian noise N(0, sigma^2 I), where sigma = noise_multiplier is in [1e-6, 1e12], on a sum to which a record
- * contributes at random: with probability probabilities[i] > 0, a vector of norm at most sensitivities[i].
+ * contributes at random: a vector of norm at most sensitivities[i] with probability probabilities[i] > 0.
  * Probabilities add up to 1 within 1e-9. Sensitivities are distinct and in [0, 1e12], and the largest is between 1e-9
  * and 1e6 times sigma. `length` is the length of both arrays, at most 1000. */
 TIGHTDP_API int tightdp_add_mixture_of_gaussians(tightdp_composition* run, double noise_multiplier,
@@ -116,14 +116,13 @@ TIGHTDP_API int tightdp_composition_epsilon(const tightdp_composition* run, doub
 TIGHTDP_API int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta);
 
 /* A callback that adds the releases made with a given parameter to an empty composition. If it returns any code but
- * TIGHTDP_OK, the parameter counts as one that does not meet the target. The composition exists until the callback
- * returns. */
+ * TIGHTDP_OK, the parameter does not meet the target. The composition exists until the callback returns. */
 typedef int (*tightdp_run_at)(double parameter, tightdp_composition* run, void* context);
 
-/* Finds the least parameter in [low, high] that meets the target: with it, the upper end of epsilon at delta is at most
- * `epsilon`. The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A
- * larger parameter must give more privacy, as more noise does. If even `high` does not meet the target, the function
- * returns TIGHTDP_INVALID_ARGUMENT and sets the parameter to infinity. */
+/* Finds the least parameter in [low, high] for which the upper end of epsilon at delta is at most the target `epsilon`.
+ * The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A larger
+ * parameter must give more privacy, as more noise does. If even `high` does not meet the target, the function returns
+ * TIGHTDP_INVALID_ARGUMENT and sets the parameter to infinity. */
 TIGHTDP_API int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, double delta, double low,
                                   double high, double* parameter);
 

@@ -14,7 +14,7 @@
 // this limit may be wide.
 //
 // Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
-// std::runtime_error is thrown if the calling thread does not round to nearest or flushes subnormal numbers, and
+// std::runtime_error is thrown if the calling thread or the C library does not compute as the proofs assume, and
 // std::bad_alloc if memory is short.
 #pragma once
 
@@ -55,8 +55,8 @@ class Mechanism {
     // `num_buckets` answers, and otherwise the answer is the true one. `num_buckets` is an integer in [2, 2^53).
     // Randomised response cannot be sampled.
     static Mechanism randomized_response(double noise_parameter, double num_buckets);
-    // Gaussian noise on a sum to which a record contributes at random: with probability probabilities[i] > 0, a vector
-    // of norm at most sensitivities[i]. Probabilities add up to 1 within 1e-9. There are at most 1000 sensitivities,
+    // Gaussian noise on a sum to which a record contributes at random: a vector of norm at most sensitivities[i] with
+    // probability probabilities[i] > 0. Probabilities add up to 1 within 1e-9. There are at most 1000 sensitivities,
     // which are distinct and in [0, 1e12]. The standard deviation of the noise, `noise_multiplier`, is in [1e-6, 1e12].
     // The largest sensitivity is between 1e-9 and 1e6 times this deviation.
     static Mechanism mixture_of_gaussians(double noise_multiplier, std::span<const double> sensitivities,
@@ -108,12 +108,12 @@ class Composition {
     std::vector<Part> parts_;
 };
 
-// Finds the least parameter in [low, high] that meets the target: run(parameter).epsilon(delta).upper is at most
-// epsilon. The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A
-// larger parameter must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument
-// does not meet the target. If even `high` does not meet the target, this function throws std::invalid_argument.
-// Preconditions: epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common
-// limit of half a minute of work.
+// Finds the least parameter in [low, high] that meets the target run(parameter).epsilon(delta).upper <= epsilon. The
+// result meets the target, and its relative distance from the least such parameter is at most 1e-9. A larger parameter
+// must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument does not meet
+// the target. If even `high` does not meet the target, this function throws std::invalid_argument. Preconditions:
+// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common limit of half a
+// minute of work.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
 // Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`

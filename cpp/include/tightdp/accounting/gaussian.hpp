@@ -93,8 +93,8 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
         p.complement *= factor;
     }
     const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
-    // The smaller of delta and 1 - delta has the smaller absolute error. So the bounds on the larger number are
-    // computed from the bounds on the smaller number.
+    // The smaller of delta and 1 - delta has the smaller absolute error, and its bounds give the bounds on the larger
+    // number.
     if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
     return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
 }

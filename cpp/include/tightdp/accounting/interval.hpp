@@ -22,8 +22,7 @@ TIGHTDP_HD inline double above(double p) noexcept {
 }
 
 // Returns an interval that contains every x >= 0 that `value` approximates with a relative error of at most
-// relative_error < 1. The interval is widened a little to cover the rounding errors of this function, and by a few
-// smallest subnormal numbers to cover underflow.
+// relative_error < 1. The interval is slightly longer, to cover the rounding errors of this function and underflow.
 TIGHTDP_HD inline Interval around(double value, double relative_error) noexcept {
     constexpr double least = 4.9406564584124654e-324;
     const double r = relative_error + 4 * kUnitRoundoff;

@@ -10,8 +10,8 @@ namespace tightdp::clipping {
 // al. 2016). `normalize` is C / (n + stability) (Bu et al. 2023, "automatic clipping").
 enum class Rule : int { flat, normalize };
 
-// Returns `factor`. With `single` it returns at most 2^127, so that a float32 can hold the result. A smaller factor
-// only makes the example shorter, and entries that are 0 stay 0.
+// Returns `factor`, but with `single` at most 2^127, so that a float32 can hold the result. A smaller factor only makes
+// the example shorter, and entries that are 0 stay 0.
 TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
     return single && factor > 0x1p127 ? 0x1p127 : factor;
 }
@@ -21,7 +21,7 @@ TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
 // than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
 // norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
 // contributes nothing. Under `flat`, F is exactly the weight if the norm is below max_norm by more than Rounding::slack
-// and the weight needs no rounding. F is never subnormal, but 0 instead, since a subnormal quotient or factor has lost
+// and the weight needs no rounding. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
 // bits and may have been rounded up.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {

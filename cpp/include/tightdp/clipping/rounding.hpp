@@ -1,6 +1,5 @@
 // Constants that make up for rounding in clipping. The clip factor is a little smaller than its formula, so that the
-// clipped row has at most the clipping norm C after its entries are rounded. The proof is in docs/theory/clipping.md,
-// section 2.
+// rounded entries of the clipped row have at most the norm C, the clipping norm (docs/theory/clipping.md, section 2).
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +11,7 @@ namespace tightdp::clipping {
 
 // The rounding of a row in clipping. The rounding decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
-    double slack;    // largest relative error of the norm, plus the largest one of a rounded product
+    double slack;    // largest relative error of the norm, plus the largest relative error of a rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits
     // Smallest value of weight * max_norm for which the factor is not 0. Below this value, subnormal products could
     // change the norm by more than the slack.

@@ -58,8 +58,8 @@ bool bernoulli_exp_one(Words& words) {
     return bernoulli_exp_small(Uint128{1}, Uint128{1}, words);
 }
 
-// Returns true with the exact probability exp(-a/c), for any a >= 0. There is a separate draw for each whole unit of
-// the exponent.
+// Returns true with the exact probability exp(-a/c), for any a >= 0. This is a product of factors exp(-1) and one
+// factor exp(-a'/c) with a' < c, with one Bernoulli draw for each factor.
 template <class Int, class Words>
 bool bernoulli_exp(Int a, const Int& c, Words& words) {
     while (a >= c) {

@@ -53,8 +53,8 @@ struct Constant {
     bool arctan;
 };
 
-// Writes a constant with n limbs of fraction. Digits that are not stored are computed. This is needed once in about
-// 2^60 draws. `work` has 7 n + 7 limbs.
+// Writes a constant with n limbs of fraction. Digits that are not stored are computed, about once in 2^60 draws. `work`
+// has 7 n + 7 limbs.
 TIGHTDP_HD_STAGE inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
     if (n <= kStoredLimbs) {
         out[n] = c.integer;
@@ -97,8 +97,8 @@ struct Enclosure {
     Limb *low, *high;
 };
 
-// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units of 2^-32n. This number is larger than
-// the error of the value.
+// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units of 2^-32n, more than the error of the
+// value.
 TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
     const std::uint64_t slack = 4096u * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
     copy(n, e.low, e.high);
@@ -235,8 +235,8 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
     return true;
 }
 
-// Returns the rounded integer, from as many words as determine it. More than two words are rarely needed, and the
-// memory for them is allocated then.
+// Returns the rounded integer, from as many words as determine it. Memory is allocated only for more than two words,
+// which are rarely needed.
 template <class Words>
 TIGHTDP_HD_STAGE inline std::int64_t settle_normal(double sigma, bool sine, const Words& word) noexcept {
     constexpr int kOnStack = 2;

@@ -9,8 +9,8 @@ namespace tightdp::exact {
 
 __extension__ typedef unsigned __int128 Uint128;
 
-// An unsigned integer whose words are stored with the least significant first. All operations are exact modulo 2^(64
-// words), and callers keep results below this number.
+// An unsigned integer, with the least significant word first. All operations are exact modulo 2^(64 words), and callers
+// keep results below this number.
 template <int words>
 struct WideInt {
     std::uint64_t w[words] = {};

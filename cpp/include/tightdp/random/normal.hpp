@@ -2,14 +2,14 @@
 //
 // Let U and V be uniform on {0, ..., 2^64 - 1}, u = (U + 1/2)/2^64 and v = (V + 1/2)/2^64. The pair of normals is
 //     sqrt(-2 ln u) (cos 2 pi v, sin 2 pi v).
-// The largest absolute value is sqrt(2 * 65 ln 2) = 9.49, and small radii are resolved as finely as large ones. The
-// functions for double and float approximate the same pair of real numbers. The relative error of each number is at
-// most 4 ulp (measured: docs/theory/noise.md, section 2).
+// The largest absolute value is sqrt(2 * 65 ln 2) = 9.49. The radius sqrt(-2 ln u) is resolved as finely near 0 as
+// elsewhere. The functions for double and float approximate the same pair of real numbers. The relative error of each
+// number is at most 4 ulp (measured: docs/theory/noise.md, section 2).
 //
-// The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere, and no
-// fused multiply-adds. The code must be compiled without contraction of a * b + c to fused multiply-adds: as
-// .exact.simd.cpp on the host, with --fmad=false on a device (GPU). Then all machines return the same bits. The code
-// has no branches, so that it vectorises. The coefficients are computed by tests/reference/polynomials.py.
+// The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere. It must be
+// compiled without contraction of a * b + c to fused multiply-adds: as .exact.simd.cpp on the host, with --fmad=false
+// on a device (GPU). Then all machines return the same bits. The code has no branches, so that it vectorises. The
+// coefficients are computed by tests/reference/polynomials.py.
 #pragma once
 
 #include <math.h>
@@ -144,12 +144,12 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
-    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. The split is exact, since it
-    // is done on the integers.
+    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. The split of the integers is
+    // exact.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
-    // Keeps the rest as sign and magnitude, so that two floats never cancel. Let the integer R consist of `rest` and
-    // `low`, so that the rest is (R + 1/2)/2^64 of a turn. Then -(R + 1/2) = ~R + 1/2.
+    // Keeps the rest as sign and magnitude, so that two floats never cancel. Let R be the integer with the upper half
+    // `rest` and the lower half `low`. The rest is (R + 1/2)/2^64 of a turn, and -(R + 1/2) = ~R + 1/2.
     const std::int32_t sign = rest >> 31;
     const std::uint32_t magnitude_low = low ^ static_cast<std::uint32_t>(sign);
     const Real x =

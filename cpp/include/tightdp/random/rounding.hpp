@@ -29,8 +29,8 @@ TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
     return {sigma, 0.5 - error, lowest < 0x1p13 ? lowest : 0x1p13, 0x1p32 - 1};
 }
 
-// Computes the integer nearest to sigma z, |sigma z| < 2^51. Returns true if the exact normal may round to another
-// integer, as far as the limit `gap` tells.
+// Computes the integer nearest to sigma z, |sigma z| < 2^51. Returns true if, by the limit `gap`, the exact normal may
+// round to another integer.
 TIGHTDP_FORMULA bool nearest_integer(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
     constexpr double shift = 0x1.8p52;  // an integer that is added to `shift` appears in the last binary digits
     const double v = limits.sigma * z, shifted = v + shift, gap = v - (shifted - shift);

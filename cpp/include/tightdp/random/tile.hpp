@@ -6,10 +6,10 @@
 //     ChaCha20   block 16 t + l fills lane l; its word w is in row w.
 //     Philox and AES-256
 //                block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
-// A 64-bit value uses a word of row 2r (its high half) and the word below, in row 2r + 1 (its low half). A tile has 128
-// such values, and the one in lane l has the index 16 r + l within the tile. A pair of normals uses the four words of
-// rows 4k .. 4k+3 in one lane l. A tile has 128 normals, and the pair has the indices 32 k + l and 32 k + 16 + l within
-// the tile.
+// A 64-bit value uses two words of a lane: its high half from row 2r, and its low half from row 2r + 1. A tile has 128
+// such values, and this value in lane l has the index 16 r + l within the tile. A pair of normals uses the four words
+// of rows 4k .. 4k+3 in one lane l. A tile has 128 normals, and the pair has the indices 32 k + l and 32 k + 16 + l
+// within the tile.
 #pragma once
 
 #include <cstdint>

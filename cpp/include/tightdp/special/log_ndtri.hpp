@@ -10,7 +10,7 @@
 namespace tightdp {
 
 // Returns the x with ln Phi(x) = log_p, for log_p <= 0. The result is -inf for -inf, inf for 0, and NaN for log_p > 0.
-// The relative error is at most 2^-49, and near x = 0 there is an absolute error of at most 2^-51.
+// The relative error is at most 2^-49, plus an absolute error of at most 2^-51 near x = 0.
 //
 // ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. For results right of the
 // median, the mirrored equation is solved. Left of the median, Newton's method starts at a point where ln Phi is too

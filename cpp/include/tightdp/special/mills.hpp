@@ -10,8 +10,7 @@
 
 namespace tightdp {
 
-// The coefficients of a polynomial, lowest power first. Coefficients are a value type, so that device code can use
-// constants of this type.
+// The coefficients of a polynomial, lowest power first. Device code can use constants of this value type.
 template <int N>
 struct Coefficients {
     double c[N];
