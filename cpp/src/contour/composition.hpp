@@ -1,5 +1,4 @@
-// A composition of Gaussian mechanisms with and without Poisson sampling in one direction, and the dominating pair of
-// one step.
+// A composition of Gaussian mechanisms with and without Poisson sampling, and the dominating pair of one step.
 #pragma once
 
 #include <span>
@@ -8,10 +7,10 @@
 
 namespace tightdp::contour {
 
-// The dominating pair (P, Q) of one step, whose privacy profile is the largest over all data sets that differ by one
-// record. Let N be the normal distribution with mean 0 and variance sigma^2, and let the mixture be (1-q) N + q N(1,
-// sigma^2). The pair is (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace" consists of the
-// two mixtures with the contributions 1 and -1 (docs/theory/contour.md, section 8).
+// The dominating pair (P, Q) of one step, whose privacy profile is the largest over all pairs of data sets that differ
+// by one record. Let N be the normal distribution with mean 0 and variance sigma^2, and let N' be N shifted by 1. With
+// the mixture (1-q) N + q N', the pair is (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace"
+// consists of the two mixtures with the shifts 1 and -1 (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
 TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {

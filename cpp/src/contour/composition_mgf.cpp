@@ -1,5 +1,5 @@
-// Chooses the length of the line c + is on which M, the moment generating function of the privacy loss, is inverted,
-// and the nodes of all sampled Gaussians (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a
+// Chooses the length of the line c + is on which M is inverted, and the nodes of all sampled Gaussians. M is the moment
+// generating function of the privacy loss (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a
 // bin holds neighbouring levels (noise_levels/bins.hpp).
 #include "composition_mgf.hpp"
 
@@ -24,7 +24,7 @@ constexpr std::size_t kManyParts = 40;
 constexpr double kNodesABin = 4;
 // ln M at the two ends of a bin is computed with an error of e^-kLogInverseOfBins.
 constexpr double kLogInverseOfBins = 20;
-// Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
+// The error of an interpolation may be e^kCoarser times the error e^{-log_inverse} that is allowed for a step.
 constexpr double kCoarser = 4.5;
 // Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin guide the choice of the
 // line, and lose a thirtieth of the decay (contour.md, section 10). The ends of bins up to kNarrowBin bound ln M of all
@@ -85,7 +85,7 @@ std::int64_t CompositionMgf::nodes() const {
     return all;
 }
 
-// Splits the levels, at the abscissae c + is, into interpolations and single parts.
+// Splits the levels into interpolations at the abscissae c + is, and into single parts.
 void CompositionMgf::arrange(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();

@@ -19,7 +19,7 @@ namespace tightdp::contour {
 // needs only a third to a half of the abscissae. Above the limit of kWhole, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
-    double products;  // largest number of products of nodes and abscissae
+    double products;  // largest number of products, one for each node and abscissa
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many parts or for "replace", the cost does not depend

@@ -17,9 +17,9 @@ namespace tightdp::contour {
 namespace {
 
 // Bins of many noise levels (noise_levels/bins.hpp) may have larger errors than planned. If the relative width of a
-// result exceeds kWide and ten times the tolerance, the result is computed again without bins.
+// result exceeds both kWide and ten times the tolerance, the result is computed again without bins.
 constexpr double kWide = 1e-10;
-// Largest relative width of a result on rays that is preferred to a result on a long line.
+// A result on rays is preferred to a result on a long line if its relative width is at most kWideRays.
 constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {

@@ -47,7 +47,7 @@ class Growing {
         void add_to(std::vector<LogRatio>& ratios) const;
     };
     // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because a run is
-    // likely to add steps of these parts again. The members `left` and `right` hold upper bounds.
+    // likely to add steps of these parts again. The members `left` and `right` hold upper bounds on ln M.
     struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;

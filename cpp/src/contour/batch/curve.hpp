@@ -1,7 +1,7 @@
 // The moment generating function (MGF) of one setting of a batch in one direction. A setting has a noise multiplier
 // sigma, a sampling probability q and a number of steps. A team of threads ("lanes") computes the MGF on a device, in
-// fixed memory. The class implements the interface Curve of contour/inversion/plan.hpp (docs/theory/contour.md,
-// sections 1 to 7).
+// memory of a fixed size. The class implements the interface Curve of contour/inversion/plan.hpp
+// (docs/theory/contour.md, sections 1 to 7).
 //
 // Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, and steps is an integer >= 1.
 #pragma once

@@ -57,7 +57,7 @@ class Helpers {
             });
     }
 
-    // Returns when no thread is running any more. The destructor, in contrast, stops threads that are running.
+    // Waits until no thread is running any more. The destructor stops threads that are running.
     void wait() {
         using namespace std::chrono_literals;
         std::unique_lock lock(mutex_);

@@ -60,7 +60,7 @@ TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, doub
     if (!find_root(curve, plan, delta, e, v)) return {};
     Result r = certified(v, 1 / -v.slope);
     const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
-    // Moves both ends outwards until the bounds on delta prove them.
+    // Moves both ends outwards until bounds on delta prove that they enclose epsilon.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {

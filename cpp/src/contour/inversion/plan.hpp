@@ -44,7 +44,7 @@ struct Plan {
     CertifiedLogMgf k{};
 };
 
-// Largest phase that trigonometric functions reduce precisely enough (contour.md, section 5.2).
+// Largest phase, the argument of a sine and a cosine, that is reduced precisely enough (contour.md, section 5.2).
 inline constexpr double kMostPhase = 1e5;
 
 // Finds the saddle point for a given ln delta (`by_delta`) or epsilon by Newton's method in ln c within a bracket. With
@@ -145,7 +145,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
     return period < HUGE_VAL;
 }
 
-// Moves the abscissa towards 0 while that shortens the period.
+// Moves the abscissa towards 0 as long as each move shortens the period.
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
@@ -213,8 +213,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
         if (!balance(by_delta, target)) return Status::too_many_nodes;
     const double log_inverse = std::log(32 * (1 + curve_.total_count()) / tolerance_) + larger(0.0, lost());
-    // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), rho is the decay
-    // at the end S of the line, and S is at least 1/sd.
+    // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), rho is a bound on
+    //M(c + is)/M(c)| beyond the end S of the line, and S is at least 1/sd.
     const double need = larger(log_front() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
     Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
     if (status != Status::certified) return status;

@@ -20,7 +20,7 @@ TIGHTDP_HD inline double saddle_curvature(double c, const Cumulants& k) noexcept
     return k.k2 + 1 / (c * c) + 1 / ((1 + c) * (1 + c));
 }
 
-// Returns the epsilon for which c is the saddle point, and an estimate of ln delta there.
+// Returns the epsilon for which c is the saddle point, and an estimate of ln delta at this epsilon.
 TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
     const double epsilon = k.k1 - 1 / c - 1 / (1 + c);
     const double log_delta =

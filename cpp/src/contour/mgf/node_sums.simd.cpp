@@ -11,8 +11,8 @@ using contour::NodeGrid;
 namespace {
 
 constexpr double kInvSqrt2Pi = 0.39894228040143267794;
-// The t from which on ln W is computed as t + ln q, with t and W of NodeGrid. This formula is exact up to rounding
-// errors, since q >= 1e-9. With larger t, e^t would soon overflow.
+// Largest t at which ln W is computed from e^t, with t and W of NodeGrid. If t > kLargeT, ln W is t + ln q up to
+// rounding errors, because q >= 1e-9.
 constexpr double kLargeT = 690.0;
 
 TIGHTDP_VINLINE Vec node(const NodeGrid& g, std::int64_t i) {
@@ -33,7 +33,7 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
         const Vec e = g.q * exp(min(t, splat(kLargeT)));
         const Vec direct = rest + e;
         const Vec x = g.q * expm1(min(t, splat(kLargeT)));
-        // ln W is computed from 1 + x = W if W is near 1, and from the direct sum if W is small. Neither way cancels
+        // ln W is computed from the sum `direct` if W is small, and from 1 + x = W otherwise. Neither way cancels
         // digits.
         const Vec y = 1.0 + x;
         const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - (y - x));

@@ -102,11 +102,10 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 }
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilted density has its mass further
-// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, a smaller b is
-// often enough, namely b = v + z with v = (1 + c) r(b)/sigma, where r is the posterior weight. This b has two
-// conditions. The derivative of -ln(phi W^beta), which is u - (1 + c) r(u)/sigma, must be concave between b and
-// (1 + c)/sigma + z, as it is for r <= 1/2. The derivative must also be at least 1 at (1 + c)/sigma + z, and at least
-// z at b.
+// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, the smaller end b
+// = v + z is often enough, with v = (1 + c) r(b)/sigma and the posterior weight r. The smaller end is used under two
+// conditions on the derivative u - (1 + c) r(u)/sigma of -ln(phi W^beta). The derivative must be concave between b and
+// (1 + c)/sigma + z, as it is for r <= 1/2. It must also be at least 1 at (1 + c)/sigma + z, and at least z at b.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;

@@ -82,7 +82,7 @@ double SampledMgf::products(double c, double step, std::int64_t steps, double* r
     TIGHTDP_SELECT_SIMD(contour_products)
     (loss_.data(), pair_.add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;
-    // The rounding error has parts from the phases, the recurrence, the weights and the sum (contour.md, section 5.2).
+    // The rounding error comes from the phases, the recurrence, the weights and the sum (contour.md, section 5.2).
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
     const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (n + 40.0 + alpha);
     for (std::int64_t i = 0; i < steps; ++i) {

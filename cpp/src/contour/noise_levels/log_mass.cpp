@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// -ln of the relative error of M(c), the moment generating function of the privacy loss. With this error, distributions
-// whose noise multipliers differ by a thousandth are still told apart.
+// -ln of the relative error of M(c), the moment generating function of the privacy loss. The error is small enough to
+// tell apart distributions whose noise multipliers differ by a thousandth.
 constexpr double kLogInverse = 32;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Bounds on the moment generating function M at complex noise multipliers sigma from M at a real sigma_0 nearby, and
-// bounds on the error of interpolating ln M. interpolation.cpp uses these formulas (docs/theory/contour.md, section
+// Bounds on M, the moment generating function, at complex noise multipliers sigma near a real sigma_0 with a known M.
+// Bounds on the error of interpolating ln M. interpolation.cpp uses these formulas (docs/theory/contour.md, section
 // 11).
 #pragma once
 

@@ -90,7 +90,7 @@ RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double eps
     for (const LogRatioLaw& law : laws) variances += law.count * law.sigma * law.sigma;
     plan.path_angle = std::min(kMostTurn, std::sqrt(2 * kTurnNats / variances));
     plan.ray_angle = 0.5 * kPi - 0.5 * plan.path_angle;
-    plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // smaller, because ray_angle is rounded
+    plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // a little smaller, as ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
     // The lobe of |B| is largest at the outer edge of the strip, and its size there determines the steps of both sums.
     plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);

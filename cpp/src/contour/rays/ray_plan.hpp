@@ -1,5 +1,5 @@
-// Chooses where the ray of the points z begins, and the angles of this ray and of the paths, on which nodes lie
-// (docs/theory/rays.md, sections 1 and 5). The bounds hold for any choice, so estimates suffice.
+// Chooses the start and the angle of the ray on which the points z lie, and the angle of the paths on which the nodes
+// lie (docs/theory/rays.md, sections 1 and 5). The bounds hold for any choice, so estimates suffice.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,6 @@
-// Sums over a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i ray_angle}
-// for real w, and z = c + zeta is the argument of the moment generating function. A sum over a ray runs over points of
-// the ray. The value at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path
-// (turned_path.hpp).
+// Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i
+// ray_angle} for real w, and z = c + zeta is the argument of the moment generating function. The value at a point needs
+// one sum D_j(zeta) for each distribution j, over the nodes of a path (turned_path.hpp).
 #include "rays.hpp"
 
 #include <algorithm>
@@ -134,7 +133,8 @@ class RaySum {
     double product_bound_ = 0;  // T of rays.md, section 1
     double left_ = 0;           // bound on the sum left of the first point
     // re_ and im_ hold zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) for each point. rule_err_ and
-    // round_err_ hold its errors. along_ and across_ hold zeta.
+    // round_err_ hold the errors of this value from the rule and from rounding. along_ and across_ are the two parts of
+    // zeta.
     std::vector<double> re_, im_, rule_err_, round_err_;
     std::vector<double> along_, across_;
 };

@@ -1,5 +1,5 @@
 // Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". The
-// characteristic function of their privacy loss hardly decays, so the contour is turned to two rays
+// characteristic function of the privacy loss hardly decays for such steps, so the contour is turned to two rays
 // (docs/theory/rays.md).
 #pragma once
 

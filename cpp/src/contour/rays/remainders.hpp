@@ -1,5 +1,5 @@
-// The remainders ln(1 + x) - x and e^x - 1 - x of a complex x. If x is small, their errors are small relative to x^2
-// (docs/theory/rays.md, section 4.2). In this file u = 2^-53.
+// The remainders ln(1 + x) - x and e^x - 1 - x of a complex x. If x is small, the errors of the results are small
+// relative to x^2 (docs/theory/rays.md, section 4.2). In this file u = 2^-53.
 #pragma once
 
 #include "turned_path.hpp"

@@ -21,8 +21,8 @@ constexpr double kLeastLogLoss = -340;
 // Logarithm of the largest weight that is computed.
 constexpr double kMostExponent = 690;
 
-// Returns the function q(rho) of rays.md, section 3.2, and the slope of q, which is concave. Right of the last node,
-// |B| is bounded by e^q(rho) (1 + rho) times a constant.
+// Returns the concave function q(rho) of rays.md, section 3.2, and its slope. Right of the last node, |B| is bounded by
+// e^q(rho) (1 + rho) times a constant.
 Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;
@@ -102,7 +102,7 @@ PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const P
         sum.size += size;
         sum.first += size * rho;
     }
-    const double unit = 0.4 * law.sigma * width * (1 + 1e-6);  // 0.4 exceeds 1 / sqrt(2 pi) by a part in 400
+    const double unit = 0.4 * law.sigma * width * (1 + 1e-6);  // 0.4 is larger than 1 / sqrt(2 pi)
     return {unit * sum.size + tails.left.size + tails.right.size,
             unit * sum.first + tails.left.first + tails.right.first};
 }
@@ -142,8 +142,8 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         const Complex b = times_slope(unit * std::exp(point.gaussian.re + lift_re), 0, point.gaussian.im + lift_im);
         path.re[i] = b.re;
         path.im[i] = b.im;
-        // The terms of path.start are A (e^{gamma h} - 1). The sum of their imaginary parts is 0, so only the real
-        // parts are added up.
+        // The terms of path.start are A (e^{gamma h} - 1), where A e^{gamma h} is step * B. Their imaginary parts add
+        // up to 0, and only the real parts are added.
         if (lift_re < 1) {
             const Complex e = expm1_complex(lift_re, lift_im);
             const double a = unit * std::exp(point.gaussian.re);

@@ -41,7 +41,7 @@ struct PathPoint {
 // Returns the point at ln h = p + i angle. `cosine` and `sine` are the cosine and the sine of the angle.
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine);
 
-// Upper bounds on the integrals of |B| and of |B h| over a ray (rays.md, section 3.1).
+// Upper bounds on the integrals of |B| and of |B h| over a path (rays.md, section 3.1).
 struct PathNorms {
     double size = 0, first = 0;
 };

@@ -1,5 +1,5 @@
-// Bounds on the decay of phi(s) = M(c + is) / M(c) for a setting of a batch, by cells, by samples and by total
-// variation. M is the moment generating function of the privacy loss of one step. The loops are the same as in
+// Bounds on the decay of phi(s) = M(c + is) / M(c) for a setting of a batch, by cells and samples of a minorant and by
+// total variation. M is the moment generating function of the privacy loss of one step. The loops are the same as in
 // minorant_tail.cpp, but with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md, section 3).
 #pragma once
 

@@ -122,8 +122,8 @@ struct CellEnd {
 TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, double log_step, double beta, bool add,
                                      double total) noexcept {
     const double length = log_step * from.posterior;
-    // The logarithm of the density is concave for "add". For "remove", its convex part is bounded below by a tangent,
-    // and the rest by a chord.
+    // The logarithm of the density is concave for "add". For "remove", this logarithm has a convex part, which is
+    // bounded below by a tangent, and a rest, which is bounded below by a chord.
     double right = to.density;
     if (!add) right *= larger(0.0, 1 - beta * (to.loss - from.loss - length) * (1 + 1e-9) - 1e-9);
     const double mass = smaller(from.density, right) * from.posterior / to.posterior / total;

@@ -30,7 +30,7 @@ struct MovedLine {
 // fraction.
 inline constexpr double kMovedPart = 0.333;
 
-// Returns ln(N / M(c)), where N bounds the L1 norm of the integrand of B at the imaginary parts +-most / 2.
+// Returns ln(N / M(c)), where N bounds the L1 norm of the integrand of B at Im u = +-most / 2.
 TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine& line) noexcept {
     const double most = line.most;
     return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
@@ -43,7 +43,7 @@ TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, 
     const double sigma = p.sigma;
     line.sigma = sigma;
     line.beta = p.beta(c);
-    // r is the posterior weight at the mode.
+    // r is used under "add" only, and is the posterior weight at or left of the mode of the tilted density.
     const double r = posterior_weight(p, range_left(p, c));
     line.stiffness = 1 + (1 + larger(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
     const double farthest = posterior_weight(p, range_right(p, c, 4));
