@@ -83,7 +83,7 @@ char __libc_single_threaded = 0;
 // NOLINTEND(bugprone-reserved-identifier)
 }
 
-// std::random_device calls this function. The library does not use std::random_device. Its keys come from getrandom
+// std::random_device calls this function, and is not used by the library. Keys come from getrandom
 // (src/runtime/posix/system.cpp).
 extern "C" long getrandom(void* out, std::size_t bytes, unsigned flags);
 extern "C" void abort() __attribute__((noreturn));

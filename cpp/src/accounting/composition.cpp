@@ -167,9 +167,8 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     return mu2;
 }
 
-// Returns mu of the composition of the same Gaussians without sampling. This composition dominates the one with
-// sampling (grid.md, section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this
-// mu.
+// Returns mu of the composition of the same Gaussians without sampling, which dominates the composition with sampling
+// (grid.md, section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
 std::optional<double> unsampled(const std::vector<Part>& parts) {
     if (!are_gaussians(parts)) return std::nullopt;
     const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
@@ -249,7 +248,7 @@ class Search {
     double solve(double low, double high) {
         const work::Budget budget(kSearchUnits);
         // The search begins at 1 and goes outwards, because parameters at the ends of the range are seldom the result
-        // and may be slow.
+        // and may take long.
         double x = std::clamp(1.0, low, high), ratio = 2;
         double gap = gap_at(x);
         const bool met = gap <= 0;
@@ -286,7 +285,7 @@ class Search {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
             const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both gaps are infinite
             const bool usable = !halve && share > 0 && share < 1;
-            // The next parameter is a little beyond the root of the line, on the side that meets the target.
+            // The next parameter is a little beyond the root of the line through the two ends, where the target is met.
             const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;
             double x = std::exp(left + step);
             if (!(x > low_->x && x < high_->x)) x = 0.5 * (low_->x + high_->x);

@@ -33,8 +33,8 @@ constexpr double kMargin = 0.1;
 // Largest value of the smallest likelihood ratio of a step for which the offset may be positive. Between a larger ratio
 // and 1, doubles are too far apart for a lattice.
 constexpr double kNearlyOne = 1 - 1e-8;
-// The offset moves only if this reduces its distance to the mean to at most this fraction of the distance before. Each
-// move spreads mass, so that smaller moves would do more harm than good.
+// The offset moves only if the move reduces its distance to the mean to at most this fraction of the distance before.
+// Each move spreads mass, so that smaller moves would do more harm than good.
 constexpr double kWorthwhile = 0.75;
 
 // Computes one of the two distributions: the upper or the lower one.
@@ -62,8 +62,8 @@ class Builder {
         const double sign = upper_ ? 1 : -1;
         x.infinity += law.infinity * (1 + sign * (law.mass_rel + 2 * u));
         const double zero = law.minus_infinity * (1 + sign * (law.mass_rel + 2 * u));
-        // A law leaves out atoms of P whose masses are too small for a double. P does not vanish there, and the ratio
-        // is not 0, so the lower distribution drops the Q-mass.
+        // A law may leave out atoms of P whose masses are too small for a double (law.cut). Some of `zero` then has
+        // positive ratios, and the lower distribution drops `zero`.
         if (upper_) {
             (x.offset == 0 ? x.at_offset : x.at_zero) += zero;
         } else if (x.offset == 0 && !law.cut) {
@@ -347,7 +347,7 @@ class Builder {
         x.add_rounding(32 * u);
     }
 
-    // Moves the offset up to just below the bulk of the mass. The lattice is finest just above the offset.
+    // Moves the offset up to just below the bulk of the mass, because the lattice is finest just above the offset.
     Sum centred(Sum x) {
         double total = 0, moment = 0;
         for (std::size_t i = 0; i < x.q.size(); ++i) {

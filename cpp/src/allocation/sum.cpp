@@ -23,8 +23,8 @@ using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
 // Number of cells of the result that are computed at a time. Four arrays of this length fit into the first-level cache.
 constexpr Index kBlock = 512;
-// Number of runs (see Run) that are added up before their sum is added to the result. Rounding errors grow with this
-// number plus the number of such sums.
+// Number of runs (see Run) that are added up before their sum is added to the result. Rounding errors grow with kChunk
+// plus the number of such sums.
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;  // largest number of tabulated sums of which a window is composed
 

@@ -12,8 +12,8 @@
 namespace tightdp {
 namespace {
 
-// Factor by which the bound is enlarged in each round, to cover the errors of the round. About twenty roundings of
-// positive numbers have a relative error of 2.3e-15, and the maximum is evaluated at a slightly wrong position.
+// Factor by which the bound is enlarged in each round. It covers about twenty roundings of positive numbers, a relative
+// error of 2.3e-15, and the slightly wrong position at which the maximum is evaluated.
 constexpr double kRound = 1 + 1e-14;
 
 std::vector<SelectionCell> cells_of(double eta, std::size_t cells) {

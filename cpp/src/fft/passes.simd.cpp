@@ -1,10 +1,11 @@
 // The transforms. The forward transform decimates in frequency and the inverse one in time, and neither needs a
 // permutation (docs/theory/fft.md). The numbers w_m^j are the roots of unity of real_fft.hpp.
 //
-// A level splits a real sequence of length m, in place, into two sequences: a real one of length m/2 for the even
-// frequencies, and a complex one of length m/4 for the odd frequencies. Only one frequency of each conjugate pair of
-// odd frequencies is kept. Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in
-// cache. The last pass consists of radix-8 butterflies along the columns of a transposed block of registers.
+// A level splits a real sequence of length m, in place, into two sequences. The sequence for the even frequencies is
+// real and has the length m/2. The sequence for the odd frequencies is complex and has the length m/4, because only one
+// frequency of each conjugate pair is kept. Complex sequences go through radix-4 passes, depth first so that
+// sub-transforms stay in cache. The last pass consists of radix-8 butterflies along the columns of a transposed block
+// of registers.
 #include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 #include "simd/transpose.hpp"
@@ -14,16 +15,16 @@ namespace {
 
 using std::size_t;
 
-// Largest length of complex sequences that are transformed by scalar code. Longer ones have at least 64 numbers, and a
-// block of registers holds 8 * kLanes <= 64.
+// Largest length of complex sequences that are transformed by scalar code. Longer sequences have at least 64 numbers,
+// and fill a block of registers, which holds 8 * kLanes <= 64 numbers.
 constexpr size_t kScalar = 32;
 
 inline int log2_of(size_t m) {
     return __builtin_ctzll(m);
 }
 
-// --- Butterflies. The forward one maps (a, b, c, d) = (x_j, x_{j+q}, x_{j+2q}, x_{j+3q}) to terms of the frequencies
-// 4k, 4k+2, 4k+1 and 4k-1.
+// --- Butterflies. The forward butterfly maps (a, b, c, d) = (x_j, x_{j+q}, x_{j+2q}, x_{j+3q}) to terms of the
+// frequencies 4k, 4k+2, 4k+1 and 4k-1.
 
 inline void butterfly4(Complex& a, Complex& b, Complex& c, Complex& d) {
     const Complex ac = a + c, bd = b + d, a_c = a - c, ib_d = times_i(b - d);
@@ -227,8 +228,8 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 
 // --- Levels of the real sequence. The functions read x and write to out, which may be the same array.
 
-// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. Vectors of j are used if they fit,
-// and single j otherwise.
+// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4, with a vector of kLanes numbers j if
+// m/4 >= kLanes, and with a single j otherwise.
 template <class Group>
 inline void each_group(const FftTables& w, size_t m, Group group) {
     const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];

@@ -7,8 +7,8 @@ namespace {
 
 using std::size_t;
 
-// Size below which intermediate powers are set to zero. Then products of the remaining powers are not subnormal.
-// Computing with subnormal numbers would be slow. 2^-480 is far below any tolerance.
+// Magnitude below which intermediate powers are set to zero. The products of larger powers are not subnormal, which
+// would be slow. 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
 inline Complex without_underflow(Complex z) {

@@ -32,9 +32,9 @@ std::size_t table_size(std::size_t n, std::size_t m) {
     return count < 8 ? 8 : count;
 }
 
-// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. There is at most one
-// addition for each bit of n, and one product with a root where real numbers become complex. There is one further
-// product for every two bits, or for every bit in the short scalar transforms (fft.md, section 3).
+// Returns kappa of real_fft.hpp. 1 + kappa is the product of 1 + error over the layers that a number goes through.
+// There is at most one addition for each bit of n, and one product with a root where real numbers become complex. There
+// is one further product for every two bits, or for every bit in the short scalar transforms (fft.md, section 3).
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);

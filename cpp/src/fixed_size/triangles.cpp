@@ -29,8 +29,8 @@ constexpr double kAlongC = 0.25;
 // e^{kappa z} at nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
 // nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
-// Largest distance between nodes of a privacy profile, in lattice points. The distance doubles at the point whose index
-// is 32 times the distance.
+// Largest distance between nodes of a privacy profile, in lattice points. The distance begins at 1, and doubles at the
+// point whose index is 32 times the distance.
 constexpr std::size_t kSparse = 4;
 // hinge() evaluates its bound at the output z with ln f(z) = kLeft, where f is the decreasing function that is
 // described there. The bound is best at ln f(z) = 0. kLeft exceeds the rounding errors of ln f, and is too small to

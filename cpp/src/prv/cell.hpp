@@ -28,8 +28,8 @@ struct Cells {
     }
 };
 
-// Returns Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, where Phi is the standard normal distribution function. No
-// tail is subtracted from 1, so the relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
+// Returns the lower tail Phi(z) of the standard normal distribution for z < 0, and minus the upper tail 1 - Phi(z) for
+// z >= 0. The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
 TIGHTDP_HD inline double signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;

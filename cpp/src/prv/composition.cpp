@@ -59,7 +59,7 @@ Moments moments_of(std::vector<Run> parts, bool reverse) {
     return Moments(std::move(parts));
 }
 
-// Plans and composes. Returns nothing if double precision or the budget of work is not enough.
+// Makes a plan and composes the parts. Returns nothing if double precision or the budget of work is not enough.
 std::optional<Composed> composed_by(const Composer& compose, const std::vector<Run>& parts, Moments& moments,
                                     const Request& request, Bounds& answer) {
     Moments reverse = moments_of(parts, true);

@@ -12,9 +12,9 @@ struct EdgesLeft {
     std::int64_t base, shifted;
 };
 
-// The functions below compute, at the edges y_j = (first + j) h, j < count, the sum over the normal components c of
-// w_c g(z_c(y_j)). Here g(z) = Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is subtracted from 1. The
-// length of `out` is count rounded up to a multiple of eight.
+// The functions below compute, at the edges y_j = (first + j) h, j < count, the sum over the normal components c of w_c
+// g(z_c(y_j)). Here g(z) is the lower tail Phi(z) for z < 0, and minus the upper tail 1 - Phi(z) for z >= 0. The length
+// of `out` is count rounded up to a multiple of eight.
 //
 // The sampled Gaussian has two components with z_0 = sigma t + 1/(2 sigma) and z_1 = z_0 - 1/sigma, where
 // t = ln((e^y - 1 + q)/q).

@@ -39,8 +39,8 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
 
 // Returns the factor T of the exact form, in which sums are sums of integers, from the factor F of an example g. The
 // example adds the integers trunc(fl(T g_j)), where fl denotes rounding to floating point. The L2 norm of these
-// integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). The grid is a power of two, so
-// that T is exactly F / grid, or with `to_single` this number rounded down to 24 bits. T is 0 if it would be subnormal.
+// integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). T is exactly F / grid, because the
+// grid is a power of two. With `to_single`, T is F / grid rounded down to 24 bits. T is 0 if it would be subnormal.
 TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
     const double scaled = at_most(factor * inverse_grid, to_single);
     if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;

@@ -26,7 +26,8 @@ TIGHTDP_HD inline Rounding single_rounding() noexcept {
 }
 
 // Returns the rounding of rows of float64, and of all rows that are centred or scaled. `longest_chain` is the largest
-// number of successive additions in the sum of squares. The slack also covers three more roundings.
+// number of successive additions in the sum of squares. The slack covers these additions, and the roundings of the
+// norm, the factor and the products (docs/theory/clipping.md, section 2).
 TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
     return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }

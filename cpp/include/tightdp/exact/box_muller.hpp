@@ -5,7 +5,7 @@
 // The code computes intervals of fixed-point numbers that contain -2 ln x, and |cos 2 pi y| or |sin 2 pi y|, for all x
 // and y with the given digits. The ends of these intervals are multiplied by sigma and squared, and the results are
 // compared as integers. The errors are derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits
-// (fixed_point.hpp). In each function, n is the number of limbs of a fraction, and `work` is memory for its use.
+// (fixed_point.hpp). In each function, n is the number of limbs of a fraction, and `work` is scratch memory.
 #pragma once
 
 #include <math.h>

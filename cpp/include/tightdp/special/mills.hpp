@@ -18,8 +18,9 @@ struct Coefficients {
 };
 
 // Polynomials in y = (x - 5)/(x + 5) for (1 + x) R(x) and for (1 + 1.5 x + x^2) S(x). The polynomials interpolate these
-// functions at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 and 4e-18. For y in [-1, 1] the sum
-// of the magnitudes of the terms is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
+// functions at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 for R and 4e-18 for S. For y in [-1,
+// 1] the magnitudes of the terms add up to at most 1.7 times the value for R and 2.3 times for S, so Horner's rule is
+// stable.
 inline constexpr double kMillsCenter = 5.0;
 inline constexpr Coefficients<26> kMillsRatio{
     {0x1.28273b50efa76p+0,   -0x1.d5fd8ffd0f1a0p-3, 0x1.3e97eaf5f2eebp-4,   0x1.9ac85788f390ap-6,
