@@ -21,7 +21,7 @@ constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
 // Relative error of each point of the discretised distribution. This error consists of the error of the cells (4 u) and
-// of the errors of the sum and the division that normalise them.
+// of the errors of the sum and the division that normalise the cells.
 constexpr double kMassError = 8 * u + kSumError;
 
 // Checks that the cells miss no more probability than the tail of the support (prv.md, section 4.2). kRounding exceeds

@@ -118,7 +118,8 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
-    // An eps that is read off the curve has rounding errors from its logarithm and from its grid point.
+    // reading() bounds the errors of an eps that is read off the curve: rounding of its logarithm and of its grid
+    // point.
     const auto reading = [&](double eps) { return 16 * u * (std::fabs(eps) + 1); };
     if (small > error) {
         const double eps = curve.epsilon(small - error);

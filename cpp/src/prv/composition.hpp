@@ -42,7 +42,7 @@ struct Circle {
     std::vector<Span> spans;
 };
 
-// Sums over the cells of a part, before they are normalised: of mass, of mass * index, and of mass * |index|.
+// Sums over the cells of a part before the cells are normalised: of mass, of mass * index, and of mass * |index|.
 struct CellSums {
     double total, moment, magnitude;
 };
@@ -72,8 +72,8 @@ class TooLarge : public std::runtime_error {
     double bytes;
 };
 
-// Bounds on epsilon or delta, and what separates each end from the discrete curve: a displacement `mesh` of epsilon,
-// and `tails` + `rounding` added to delta. If `points` is 0, the bounds come from moments only.
+// Bounds on epsilon or delta. Each end differs from the discrete curve by a displacement `mesh` of epsilon and by
+// `tails` + `rounding` in delta. If `points` is 0, the bounds come from moments only.
 struct Bounds {
     double lower, upper;
     double mesh, tails, rounding;

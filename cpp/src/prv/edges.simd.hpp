@@ -7,7 +7,7 @@
 
 namespace tightdp {
 
-// The number of edges left of the centre of each normal component.
+// The numbers of edges left of the centres of the two normal components.
 struct EdgesLeft {
     std::int64_t base, shifted;
 };

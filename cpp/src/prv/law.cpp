@@ -55,8 +55,8 @@ Support support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
     double right = far;  // right end of the range of x (SampledLaw), in units of sigma
     if (!law.add) {
-        // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is counted from the shifted centre.
-        // The condition holds at `high`.
+        // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is the distance from the centre of
+        // the shifted component in units of sigma. The condition holds at `high`.
         double low = -shift, high = far;
         for (int i = 0; i < 40; ++i) {
             const double z = 0.5 * (low + high);
@@ -127,14 +127,14 @@ void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w
 }
 
 void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t count, double* out) {
-    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // with room for 8 more than count + 1
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
     differences(edges, left, 1, 0, count, out);
 }
 
 void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
-    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // with room for 8 more than count + 1
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // The loss for "add" is Y = -L, so the cells are the same in reverse order.
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;

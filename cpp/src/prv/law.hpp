@@ -10,8 +10,8 @@
 
 namespace tightdp::prv {
 
-// An interval [low, high] that contains the loss Y except with probability `tail`. E[|Y|; Y outside] is at most
-// tail_moment.
+// An interval [low, high] that contains the loss Y except with probability `tail`. The contribution to E[|Y|] of losses
+// outside of the interval is at most tail_moment.
 struct Support {
     double low, high, tail, tail_moment;
 };

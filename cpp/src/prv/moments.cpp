@@ -15,7 +15,7 @@ namespace {
 // bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
-// Factor that covers the relative error of each closed form, 64 units of roundoff.
+// Factor that covers the relative error of each closed form, which is at most 64 unit roundoffs.
 constexpr double kSlack = 1 + 64 * kUnitRoundoff;
 
 // Each cgf_of() returns ln E[e^{cY}], the cumulant generating function of one loss Y at c.

@@ -28,8 +28,8 @@ struct Range {
     double low, high;
 };
 
-// Intersects a range with bounds on the sum of truncated losses that need no moments. The bounds come from the ends of
-// all supports and, if the moments are unknown, from Hoeffding's inequality.
+// Intersects a range with bounds that need no moments. These bounds come from the ends of all supports and, if the
+// moments are unknown, from Hoeffding's inequality.
 Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
                            double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;

@@ -6,12 +6,12 @@
 //     run.add(tightdp::Mechanism::laplace(20.0), 3);
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
-// The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record, unless the
-// composition is made for another relation. A sensitivity always bounds the contribution of one record. Both ends of an
-// interval are certified, and the upper end is the guarantee. The proofs are in docs/theory/contour.md for Gaussians
-// with and without sampling, in docs/theory/replace.md for "replace", and in docs/theory/grid.md for all other
-// mechanisms. One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches
-// this limit may be wide.
+// The mechanisms may be run in any order, and chosen adaptively. Neighbouring data sets differ in one record that is
+// added or removed, unless the composition is made for another relation. A sensitivity always bounds the contribution
+// of one record. Both ends of an interval are certified, and the upper end is the guarantee. The proofs are in
+// docs/theory/contour.md for Gaussians with and without sampling, in docs/theory/replace.md for "replace", and in
+// docs/theory/grid.md for all other mechanisms. One bound usually takes milliseconds, and at most about five seconds of
+// one core. A bound that reaches this limit may be wide.
 //
 // Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
 // std::runtime_error is thrown if the calling thread or the C library does not compute as the proofs assume, and
@@ -29,11 +29,11 @@
 
 namespace tightdp {
 
-// Neighbours add or remove one record, replace one by another, or replace one by a record that contributes nothing. The
-// last two relations leave the number of records as it is.
+// Relations of neighbouring data sets: a record is added or removed, replaced by another, or replaced by a record that
+// contributes nothing. The last two relations leave the number of records as it is.
 enum class Neighbors { add_or_remove, replace, replace_special };
 
-// A mechanism that makes one release. A Mechanism is a value type whose copies are cheap and equal.
+// A mechanism that makes one release. Copies of a Mechanism are cheap.
 class Mechanism {
   public:
     // Gaussian noise N(0, sigma^2 I). The multiplier is sigma divided by the bound on the L2 norm, in [1e-6, 1e12].
@@ -81,8 +81,8 @@ class Mechanism {
     std::shared_ptr<const Content> content_;
 };
 
-// The composition of all releases, and the relation of the data sets for which it is bounded. While one thread adds to
-// a composition, no other thread may use it.
+// The composition of all releases, and the relation of the data sets for which epsilon and delta are bounded. While one
+// thread adds to a composition, no other thread may use it.
 class Composition {
   public:
     explicit Composition(Neighbors neighbors = Neighbors::add_or_remove) : neighbors_(neighbors) {}

@@ -14,9 +14,9 @@
 
 namespace tightdp {
 
-// A point of the privacy profile: delta(eps), its complement 1 - delta(eps), ln delta(eps), and the slope
-// -delta'(eps) / delta(eps) of ln delta with its sign reversed. Small values of delta and of the complement are not
-// computed as differences from 1, and ln delta does not underflow.
+// A point of the privacy profile: delta(eps), its complement 1 - delta(eps), ln delta(eps), and -delta'(eps) /
+// delta(eps), which is minus the slope of ln delta. Small values of delta and of the complement are not computed as
+// differences from 1, and ln delta does not underflow.
 struct GaussianPoint {
     double delta, complement, log_delta, log_slope;
 };
@@ -53,8 +53,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
-// mean of the privacy loss, in standard deviations. This number is stored as the sum of two doubles, t and `rest`. An
-// error of t causes a relative error of delta that is t times as large. If eps/mu > 1e140, delta is 0.
+// mean of the privacy loss, in standard deviations. This number is stored as the sum of two doubles, t and `rest`,
+// because the relative error of delta is t times the error of t. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};

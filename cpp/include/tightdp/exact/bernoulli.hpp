@@ -1,10 +1,10 @@
-// Exact draws from Bernoulli(a/c) and Bernoulli(exp(-a/c)), which use only random bits and integer arithmetic. Canonne,
-// Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), algorithm 1. The proof is in
-// docs/theory/noise.md, section 4.
+// Exact draws from Bernoulli(a/c) and Bernoulli(exp(-a/c)), which use only random bits and integer arithmetic. The
+// algorithm is number 1 of Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020). The
+// proof is in docs/theory/noise.md, section 4.
 //
-// Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an unsigned
-// integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. The probability of k rounds
-// falls at least geometrically in k.
+// The type Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an
+// unsigned integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. The probability of
+// k rounds falls at least geometrically in k.
 #pragma once
 
 #include "wide_int.hpp"
@@ -30,8 +30,8 @@ template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
     const std::uint64_t bits = words.next64();
-    // The quotient of doubles has an error below 2^-48. So this quotient decides the comparison if its distance from U
-    // exceeds 2^-40.
+    // The quotient of doubles has an error below 2^-48, and decides the comparison if its distance from U exceeds
+    // 2^-40.
     const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
@@ -39,8 +39,8 @@ bool bernoulli(const Int& a, const Int& c, Words& words) {
 }
 
 // Returns true with the exact probability exp(-a/c), for a <= c. The function draws from Bernoulli(a/c),
-// Bernoulli(a/2c), Bernoulli(a/3c), ... until the first failure. By the alternating series of the exponential, the
-// number of successes is even with that probability.
+// Bernoulli(a/2c), Bernoulli(a/3c), ... until the first failure. The number of successes is even with probability
+// exp(-a/c), by the alternating series of the exponential function.
 template <class Int, class Words>
 bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
     Int denominator = c;

@@ -48,7 +48,7 @@ TIGHTDP_HD inline void add(int n, const Limb* b, Limb* a) noexcept {
     }
 }
 
-// Subtracts b from a if the difference is not negative. Returns whether it subtracted.
+// Subtracts b from a if the difference is not negative. Returns whether b was subtracted.
 TIGHTDP_HD_STAGE inline bool subtract_if_less(int n, const Limb* b, Limb* a) noexcept {
     std::uint64_t borrow = 0;
     for (int i = 0; i <= n; ++i) borrow = (static_cast<std::uint64_t>(a[i]) - b[i] - borrow) >> 63;

@@ -3,7 +3,7 @@
 // The code uses no tables. A table would be read at addresses that depend on the key, and other processes could find
 // these addresses by timing the cache. Instead, bytes are split into planes: plane i of some bytes holds bit i of each
 // byte. The S-box is the circuit of Boyar and Peralta ("A depth-16 circuit for the AES S-box", 2011) on eight planes.
-// Word is an unsigned integer type, or a GCC/Clang vector of one.
+// Word is an unsigned integer type, or a GCC/Clang vector of such a type.
 //
 // A block is four little-endian words, so that word c is column c of the state. Counter block b of a stream is the
 // 128-bit number 2^64 stream + b with its highest byte first, as in the standard.

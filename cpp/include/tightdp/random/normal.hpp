@@ -35,9 +35,9 @@ TIGHTDP_FORMULA Real horner(Real x, Real highest, Lower... lower) noexcept {
 }
 
 // Constants of a floating-point type, which describe its bits: kMantissa is the number of stored bits of a significand,
-// kOne are the bits of 1, and kSqrtHalf those of sqrt(1/2). Three polynomials approximate functions. log_tail is
-// (log((1+s)/(1-s)) - 2s)/s^3 as a polynomial in z = s^2 on [0, .0295]. sin_turn is sin(2 pi x)/x, and cos_turn is
-// (cos(2 pi x) - 1)/x^2, both as polynomials in y = x^2 on [0, 1/64].
+// kOne has the bits of 1, and kSqrtHalf has the bits of sqrt(1/2). The functions log_tail, sin_turn and cos_turn are
+// polynomials. log_tail approximates (log((1+s)/(1-s)) - 2s)/s^3 for z = s^2 in [0, .0295]. sin_turn approximates sin(2
+// pi x)/x, and cos_turn (cos(2 pi x) - 1)/x^2, for y = x^2 in [0, 1/64].
 template <class Real>
 struct Coefficients;
 

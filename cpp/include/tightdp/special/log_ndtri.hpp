@@ -13,9 +13,10 @@ namespace tightdp {
 // The relative error is at most 2^-49, plus an absolute error of at most 2^-51 near x = 0.
 //
 // ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. For results right of the
-// median, the mirrored equation is solved. Left of the median, Newton's method starts at a point where ln Phi is too
-// small. This point follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave, the iteration climbs to
-// the root without passing it (docs/theory/special.md, section 4). The iteration stops when it no longer climbs.
+// median, the equation ln Phi(-x) = ln(1 - e^log_p) is solved. Left of the median, Newton's method starts at a point
+// where ln Phi is too small. This point follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave, the
+// iteration climbs to the root without passing it (docs/theory/special.md, section 4), and stops when it no longer
+// climbs.
 TIGHTDP_HD inline double log_ndtri(double log_p) noexcept {
     constexpr double ln2 = 0.69314718055994530942;
     if (!(log_p < 0)) return log_p == 0 ? HUGE_VAL : static_cast<double>(NAN);

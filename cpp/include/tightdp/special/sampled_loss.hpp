@@ -15,7 +15,7 @@ inline constexpr double kExp700 = 1.0142320547350045e304;  // e^700
 // is larger than ln(1 - q). The error is at most 2^-50 |y| (docs/theory/special.md, section 5).
 TIGHTDP_HD inline double sampled_loss(double t, double q) noexcept {
     if (q == 1) return t;
-    if (t > 700) {  // e^t may overflow, so it is taken in two factors; 1 - q + q e^t rounds to 1 + q e^t
+    if (t > 700) {  // e^t may overflow, so z = q e^t has two factors; 1 - q + z rounds to 1 + z
         const double z = q * kExp700 * std::exp(t - 700);
         return z < 1e300 ? std::log1p(z) : t + std::log(q);
     }
