@@ -13,7 +13,7 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Factor by which lengths are enlarged, more than their rounding errors.
+// Factor by which lengths are enlarged. The increase exceeds their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
 // the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
@@ -125,7 +125,7 @@ double hinge(double s, double t, double b, double c) {
     return 1;  // the point was not found
 }
 
-// Upper bounds on one half of a kernel's privacy profile, at the losses i h for each i in a list `nodes`.
+// Upper bounds on the privacy profile of a kernel or of its reverse, at the losses i h for each i in a list `nodes`.
 using Side = std::vector<double>;
 
 // The line through one corner, a or b, and one of the other two points of the triangle. The third point may lie off the

@@ -1,4 +1,4 @@
-// The menu of dominating pairs for replacing a record in a sample of fixed size with Gaussian noise. Each pair
+// The menu of dominating pairs for Gaussian noise on a sample of fixed size in which one record is replaced. Each pair
 // corresponds to a triangle in the unit disc, and triangles are grouped in cells (docs/theory/adaptive.md, section 3).
 // value_iteration.hpp explains the menu and its kernels.
 #pragma once
@@ -12,9 +12,9 @@ namespace tightdp::fixed_size {
 // mixture of two kernels. Kernels have the losses (i - n) h. Preconditions: mu > 0, 0 < q < 1.
 std::vector<Kernel> triangles(double mu, double q, std::size_t n, double h);
 
-// Returns upper bounds on the worst delta at eps = 0, h, .. n h after `blocks` blocks of `count` such steps each, where
-// each step is chosen given past outputs. Each block is replaced by a pair that dominates it, and these pairs are
-// composed. `beyond` is an upper bound on the worst delta at n h. Throws OutOfWork and std::bad_alloc.
+// Returns upper bounds on the worst delta at eps = 0, h, .. n h after `blocks` blocks of `count` steps each. An
+// adversary chooses the pair of each step given past outputs. Each block is replaced by a pair that dominates it, and
+// these pairs are composed. `beyond` is an upper bound on the worst delta at n h. Throws OutOfWork and std::bad_alloc.
 std::vector<double> above(double mu, double q, const Scale& scale, std::size_t count, std::size_t blocks,
                           double beyond);
 

@@ -1,6 +1,6 @@
-// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B along a path, the expectation D, t
-// and the mean of t are those of turned_path.hpp, and zeta is a point of the ray (ray_plan.hpp). The strip is the range
-// of angles around a path's angle over which the integrals along the path are bounded.
+// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B along a path, the expectation D,
+// the variable t and its mean are those of turned_path.hpp, and zeta is a point of the ray (ray_plan.hpp). The strip is
+// the range of angles around a path's angle over which the integrals along the path are bounded.
 #include "ray_plan.hpp"
 
 #include <algorithm>

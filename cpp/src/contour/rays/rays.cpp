@@ -32,8 +32,7 @@ constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work (runtime/work.hpp) for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
 // Largest logarithm of the bound on the product of (1 + D_j)^count over the distributions j. With a larger bound, all
-// digits of the sum would be lost. kMostFront is the largest -ln of delta and of the factor e^{-c epsilon} in front of
-// the sum.
+// digits of the sum would be lost. kMostFront is the largest -ln of delta and of the factor in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
 // Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;
@@ -159,7 +158,7 @@ double RaySum::log_product_bound() const {
     return sum;
 }
 
-// Chooses the step, the points and the nodes. Returns false if there would be too many.
+// Chooses the step, the points and the nodes. Returns false if a limit is exceeded.
 bool RaySum::choose(double tolerance) {
     const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
     const double log_front = -shift_ - c * shifted;

@@ -1,9 +1,9 @@
 // Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
 // function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The distribution of the privacy loss y, tilted to c by the factor e^{cy} / M(c), has at least the mass of a minorant,
-// which consists of cells with a uniform density. Cells are merged into groups that are short compared with the
-// wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
+// The distribution of the privacy loss y is tilted to c by the factor e^{cy} / M(c). Its density is at least that of a
+// minorant, which consists of cells with a uniform density. Cells are merged into groups that are short compared with
+// the wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
 //     m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
 #pragma once
 
