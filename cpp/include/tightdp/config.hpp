@@ -27,7 +27,7 @@
 #endif
 
 // Marks a function that .simd.cpp files compile once for each instruction set. Such a function is always inlined and
-// never a symbol of its own. Otherwise the linker might keep only the copy that needs AVX-512 (cmake/simd.cmake).
+// never becomes a symbol. Otherwise the linker might keep only the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))
 
 #if defined(__FAST_MATH__)

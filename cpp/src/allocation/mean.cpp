@@ -218,7 +218,7 @@ class Builder {
             if (!inside) x.infinity += mass * std::max(y - at(top), 0.0);
         } else if (!upper_) {
             // Mass left of the lattice is dropped, because it is less than `floor`. The means that centred() deposits
-            // are on the lattice up to rounding errors, so they are kept.
+            // are on the lattice up to rounding errors, and are kept.
             if (y >= low * (1 - 1e-12)) x.add(0, m * low, m * y);
         } else if (y >= 0) {
             x.add(0, m * y, m * y);

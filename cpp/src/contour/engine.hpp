@@ -1,5 +1,5 @@
 // Certified bounds on delta(epsilon) and epsilon(delta) of a composition of Gaussian mechanisms with and without
-// Poisson sampling. docs/theory/contour.md states and proves them.
+// Poisson sampling. The proofs are in docs/theory/contour.md.
 #pragma once
 
 #include "composition.hpp"

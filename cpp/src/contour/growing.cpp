@@ -13,8 +13,8 @@
 namespace tightdp::contour {
 namespace {
 
-// A line is made for a run that grows. The distance between its abscissae is kFinerStep times the one that the current
-// run needs, and its nodes are precise enough for kMoreSteps times as many steps.
+// A line is made for a run that grows. The distance between its abscissae is kFinerStep times the distance that the
+// current run needs, and its nodes are precise enough for kMoreSteps times as many steps.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
 // Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
 // a new mechanism at every step.
@@ -31,7 +31,7 @@ void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// A curve with those members that solve_epsilon of invert.hpp needs.
+// The members of a Curve that solve_epsilon() of invert.hpp needs.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;

@@ -23,7 +23,7 @@ constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi 
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
 // A privacy profile is computed on a line through the corner a and through b or c, or likewise from the corner b
 // (Line). If |c - a|^2 exceeds kAlongC |b - a|^2, the line runs through c, because the normal density with the mean c
-// then matters more than the one with the mean b. Otherwise the line runs through b.
+// then matters more than the density with the mean b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
 // A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values
 // e^{kappa z} at nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
@@ -182,7 +182,7 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
 
 // The P-mass of a kernel at the middle one of three losses, and the rounding error of this mass. The kernel's privacy
 // profile consists of chords through its values at the three losses. A negative mass means that the middle value is
-// above the chord of the other two.
+// above the chord between the other two values.
 struct Kink {
     double mass, rounding;
 };

@@ -1,6 +1,6 @@
 // The ChaCha20 block function (RFC 8439, section 2.3) over any word type.
 //
-// Word is std::uint32_t, or a GCC/Clang vector of such words. In a vector, each lane computes a block of its own. The
+// Word is std::uint32_t, or a GCC/Clang vector of such words. In a vector, each lane computes a separate block. The
 // state is laid out as in Bernstein's original: a 64-bit block counter in words 12 and 13, and a 64-bit stream number
 // in words 14 and 15. RFC 8439 splits the same 128 bits into 32 and 96 bits. To use the test vectors of the RFC, set
 // all four words.

@@ -25,7 +25,7 @@ struct BatchMemory {
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];
     double sampled[kBatchSamples];
     // Values at the abscissae c + is. First the arrays hold xi = M(c + is)/M(c) - 1 and its rounding error, from index
-    // 1 on. Then they hold the Ordinates of trapezoid_sum.hpp with the bounds on their errors, from index 0 on.
+    // 1 on. Later the arrays hold the Ordinates of trapezoid_sum.hpp with the bounds on their errors, from index 0 on.
     double re[kBatchAbscissae + 1], im[kBatchAbscissae + 1], rule[kBatchAbscissae + 1], round[kBatchAbscissae + 1];
 };
 

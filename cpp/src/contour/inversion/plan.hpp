@@ -196,8 +196,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // If q is small and sigma large, the distribution that is tilted to c has a second lobe far to the right, and its
-    // mean jumps to this lobe as c grows. Then no abscissa is a saddle point for some epsilons.
+    // If q is small and sigma large, the distribution that is tilted to c has a second lobe far to the right. As c
+    // grows, the mean jumps to this lobe, and no abscissa is a saddle point for some epsilons.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
     // Near the pole at 0, the left tail of e^{cx} delta(x) is long. Therefore an abscissa below 2/sd is moved up to

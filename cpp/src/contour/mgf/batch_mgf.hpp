@@ -76,8 +76,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // Rotations restart every kBatchRow abscissae. The bound on the rounding error of such short recurrences is
-        // that of contour.md, section 7, instead of section 5.2.
+        // Rotations restart every kBatchRow abscissae. The bound on the rounding error of such short recurrences is in
+        // contour.md, section 7, instead of section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
@@ -128,7 +128,7 @@ class BatchMgf {
         team_.sync();
     }
 
-    // Returns an s such that no weight overflows when divided by e^s, or 0 if no weight overflows without this.
+    // Returns an s such that no weight overflows when divided by e^s, or 0 if no weight overflows anyway.
     TIGHTDP_HD_STAGE double shift(double c) const noexcept {
         if (most_log_mgf(pair_, c) < kDirect) return 0;
         double peak = 0;

@@ -7,8 +7,8 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Number of first abscissae, at which each factor is computed from the one before. The partial sums at these abscissae
-// take at most 2 * 64 * kRows bytes, which fit into the first-level cache.
+// Number of first abscissae, at which each factor is computed from the previous factor. The partial sums at these
+// abscissae take at most 2 * 64 * kRows bytes, which fit into the first-level cache.
 constexpr std::int64_t kRows = 128;
 
 // Returns f + g (1 + f), with a rounding error of a few unit roundoffs times |f|, even if |f| is small.

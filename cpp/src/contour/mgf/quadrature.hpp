@@ -44,7 +44,7 @@ TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, 
     return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
-// Number of half-widths y of strips that are tried, each 4/5 of the one before.
+// Number of half-widths y of strips that are tried, each 4/5 of the previous half-width.
 inline constexpr int kStripTrials = 32;
 
 // Returns the first half-width y that is tried. The integrand is analytic only for y < pi sigma. Beyond y =
@@ -82,8 +82,9 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
 }
 
 // Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). range_left() and
-// range_right() choose this range. In this function and in range_right(), z is not the argument of M but the margin:
-// the distance of the range's ends from the tilted density's bulk, in standard deviations (contour.md, section 4.3).
+// range_right() choose this range. In this function and in range_right(), z is the margin instead of the argument of M.
+// The margin is the distance of the ends of the range from the bulk of the tilted density, in standard deviations
+// (contour.md, section 4.3).
 TIGHTDP_HD inline double range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
