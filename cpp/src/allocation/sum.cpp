@@ -1,8 +1,8 @@
 // Computes the distribution of the sum of two independent values, cell by cell. The points of the lattice are e^{i h},
 // and cell i lies between e^{i h} and e^{(i+1) h} (docs/theory/allocation.md, section 4).
 //
-// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies e^{o
-// h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
+// The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies
+// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
 // Therefore the mass of each cell of the result is a sum over o. Each term is the mass of a cell I times the mass of a
 // window of cells I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of
 // these sums. No digits cancel, because nothing is subtracted.

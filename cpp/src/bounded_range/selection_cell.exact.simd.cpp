@@ -7,8 +7,8 @@ namespace tightdp::TIGHTDP_ISA {
 
 // Let F be the function of the loss t that selection_cell.hpp maximises for one k, with t, V and eta as defined there.
 // Let y = e^{-t}, let s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let low
-// and low' be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the values of V at eps_k - t +
-// eta. Then
+// and low' be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the values of V at
+// eps_k - t + eta. Then
 //     F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
 // has the form A + B/y + C y, and F is concave because V is convex. The maximum of F is where
 //     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.

@@ -14,9 +14,9 @@
 
 namespace tightdp {
 
-// A point of the privacy profile: delta(eps), its complement 1 - delta(eps), ln delta(eps), and -delta'(eps) /
-// delta(eps), which is minus the slope of ln delta. Small values of delta and of the complement are not computed as
-// differences from 1, and ln delta does not underflow.
+// A point of the privacy profile: delta(eps), its complement 1 - delta(eps), ln delta(eps), and
+// -delta'(eps) / delta(eps), which is minus the slope of ln delta. Small values of delta and of the complement are not
+// computed as differences from 1, and ln delta does not underflow.
 struct GaussianPoint {
     double delta, complement, log_delta, log_slope;
 };

@@ -10,8 +10,8 @@ namespace tightdp::exact {
 // size of all integers, and changes the distribution by a total variation distance of exp(-1024) < 2^-1477.
 inline constexpr std::uint64_t kMostUnits = 1024;
 
-// Parameters of the distribution with P(n) proportional to exp(-|n| s/t). The scale is t/s, where 1 <= t < 2^62, 1 <= s
-// < 2^64 and t/s <= 2^50.
+// Parameters of the distribution with P(n) proportional to exp(-|n| s/t). The scale is t/s, where 1 <= t < 2^62,
+// 1 <= s < 2^64 and t/s <= 2^50.
 struct LaplaceParameters {
     std::uint64_t t, s;
 };

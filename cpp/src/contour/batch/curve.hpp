@@ -68,8 +68,8 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length of the line c + is as CompositionMgf::length_by_cells does. Each lane bounds the decay -ln |M(c +
-// is)/M(c)| for one range [s, 1.25 s] of imaginary parts.
+// Chooses the length of the line c + is as CompositionMgf::length_by_cells does. Each lane bounds the decay -ln
+// |M(c + is)/M(c)| for one range [s, 1.25 s] of imaginary parts.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -1,7 +1,7 @@
 // Estimates that guide the choice of the contour: the saddle point, and the normal approximation around an abscissa c
-// (docs/theory/contour.md, section 1). The saddle point is the c > 0 at which G(c) e^{-c eps} is smallest. Here G(z) =
-// M(z) / (z (z + 1)), and M is the moment generating function of the privacy loss. The bounds do not depend on the
-// precision of these estimates.
+// (docs/theory/contour.md, section 1). The saddle point is the c > 0 at which G(c) e^{-c eps} is smallest. Here
+// G(z) = M(z) / (z (z + 1)), and M is the moment generating function of the privacy loss. The bounds do not depend on
+// the precision of these estimates.
 #pragma once
 
 #include <cmath>

@@ -47,8 +47,8 @@ TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, 
 // Number of half-widths y of strips that are tried, each 4/5 of the previous half-width.
 inline constexpr int kStripTrials = 32;
 
-// Returns the first half-width y that is tried. The integrand is analytic only for y < pi sigma. Beyond y =
-// gaussian_optimum, the factor e^{y^2/2} of the bound costs more than a larger y gains.
+// Returns the first half-width y that is tried. The integrand is analytic only for y < pi sigma. Beyond
+// y = gaussian_optimum, the factor e^{y^2/2} of the bound costs more than a larger y gains.
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
     const double strip = kPi * p.sigma * (1 - 1.0 / 64);
     return strip < gaussian_optimum ? strip : gaussian_optimum;
@@ -103,8 +103,8 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 }
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilted density has its mass further
-// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, the smaller end b
-// = v + z is often enough, with v = (1 + c) r(b)/sigma and the posterior weight r. The smaller end is used under two
+// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, the smaller end
+// b = v + z is often enough, with v = (1 + c) r(b)/sigma and the posterior weight r. The smaller end is used under two
 // conditions on the derivative u - (1 + c) r(u)/sigma of -ln(phi W^beta). The derivative must be concave between b and
 // (1 + c)/sigma + z, as it is for r <= 1/2. It must also be at least 1 at (1 + c)/sigma + z, and at least z at b.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {

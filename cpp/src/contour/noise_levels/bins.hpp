@@ -1,6 +1,7 @@
-// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. The contour is the line z = c
-// + is on which the moment generating function is inverted. A level is a part of a composition with a distinct noise
-// multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section 10).
+// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. The contour is the line
+// z = c + is on which the moment generating function is inverted. A level is a part of a composition with a distinct
+// noise multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section
+// 10).
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i
-// ray_angle} for real w, and z = c + zeta is the argument of the moment generating function. The value at a point needs
-// one sum D_j(zeta) for each distribution j, over the nodes of a path (turned_path.hpp).
+// Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers
+// zeta = e^{w + i ray_angle} for real w, and z = c + zeta is the argument of the moment generating function. The value
+// at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path (turned_path.hpp).
 #include "rays.hpp"
 
 #include <algorithm>
