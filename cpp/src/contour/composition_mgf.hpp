@@ -80,8 +80,8 @@ class CompositionMgf {
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
     // If there are many noise levels, levels_ holds them, sorted by q and sigma, and bins_ groups them. Estimates
-    // replace the levels of a bin by the bin's guide, its level with the smallest noise. The sum interpolates between
-    // levels, and parts_ holds the levels that are not interpolated.
+    // replace the levels of a bin by the bin's guide, its level with the smallest noise. The trapezoid sum interpolates
+    // ln M between levels, and parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

@@ -42,7 +42,8 @@ TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
     return mass > 0 ? mass : 0.0;
 }
 
-// Each of the following functions returns P(Y in cell i), with the errors that law.hpp states for `cells`.
+// Each of the following functions returns P(Y in cell i) for the privacy loss Y, with the errors that law.hpp states
+// for `cells`.
 
 TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;

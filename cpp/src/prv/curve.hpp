@@ -57,7 +57,7 @@ class Curve {
     // the last block that has a suffix sum.
     Sums above(long long i) const;
 
-    // Returns delta at point i, under the same condition.
+    // Returns delta at point i, under the condition of above().
     double delta_at(long long i) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }

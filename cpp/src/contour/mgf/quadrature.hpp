@@ -26,8 +26,8 @@ TIGHTDP_HD inline double branches(const Pair& p) noexcept {
 
 // Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
 // divided by M(c) and by e^{s y / sigma}. For "add", |W| may be smaller than on the real line, so the bound has a
-// factor cos(y / (2 sigma))^{-c}. In the half strip where Re W >= 1 - q, (1 - q)^{-c} may be used instead (contour.md,
-// section 4.2).
+// factor cos(y / (2 sigma))^{-c}. In the half strip where Re W >= 1 - q, the factor (1 - q)^{-c} may be used instead
+// (contour.md, section 4.2).
 TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));

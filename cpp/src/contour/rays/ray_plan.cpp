@@ -27,8 +27,8 @@ struct GuideLaw {
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The lobe matters if it
-        // lies beyond about |h| = -mean. The distance of the nodes is a fraction of the lobe's standard deviation.
+        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The lobe matters only
+        // beyond about |h| = -mean. The distance of the nodes is a fraction of the lobe's standard deviation.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {

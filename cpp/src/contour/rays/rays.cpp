@@ -320,7 +320,7 @@ void RaySum::sum_factors() {
 CurveValue RaySum::value(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
-    if (epsilon < 0) {  // all that is known there: delta is between 1 - e^epsilon and 1
+    if (epsilon < 0) {  // only a trivial bound is known: delta is between 1 - e^epsilon and 1
         const double half = 0.5 * std::exp(epsilon);
         v.delta = 1 - half;
         v.slope = -half;

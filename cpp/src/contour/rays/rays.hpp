@@ -8,8 +8,8 @@
 
 namespace tightdp::contour {
 
-// Tells whether the statement of rays.md covers the composition, and whether its paths (turned_path.hpp) are not too
-// long. The counts of the composition must be integers.
+// Tells whether the theorem of rays.md covers the composition with paths (turned_path.hpp) that are short enough. The
+// counts of the composition must be integers.
 bool rays_serve(const Composition& composition);
 
 // Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums

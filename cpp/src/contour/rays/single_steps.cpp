@@ -8,7 +8,8 @@ namespace tightdp::contour {
 SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, double shift) {
     SingleSteps sum;
     const double u = kUnitRoundoff, many = static_cast<double>(laws.size());
-    // `top` is ln(e^E - 1) with E = shifted. The error of `top` comes from the errors of E and of the functions.
+    // `top` is ln(e^E - 1) with E = shifted. The error of `top` comes from the errors of E and of the elementary
+    // functions.
     const double top = shifted < 1 ? std::log(std::expm1(shifted)) : shifted + std::log1p(-std::exp(-shifted));
     const double top_error = u * ((many + 12) * (1 + shifted) + 10 * std::abs(top));
     for (const LogRatioLaw& law : laws) {
