@@ -1,4 +1,4 @@
-"""Blocks of Dask's arrays and data frames, which Dask's workers process where they are. Needs the extra ``dask``."""
+"""Blocks of Dask's arrays and data frames. Each worker processes the blocks that it holds. Needs the extra ``dask``."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def _read_csv_lines(text: TextIO) -> Iterator[str]:
 
 
 def _name_csv_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
-    """Yields the rows of a CSV reader. Its errors, as for too long a cell, become ValueErrors that name the line."""
+    """Yields the rows of a CSV reader. The reader's errors, for example about a long cell, become ValueErrors that name
+    the line."""
     try:
         yield from reader
     except csv.Error as error:
