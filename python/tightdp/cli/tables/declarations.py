@@ -1,4 +1,4 @@
-"""Reads declarations from the command line, such as bounds, and labels and categories that a model file may name.
+"""Reads declarations from the command line: bounds, and the labels and categories that a model file may list.
 
 There are three ways to know labels and categories. The user declares them, or declares that all values in the file are
 public, or lets the command learn them with noise.

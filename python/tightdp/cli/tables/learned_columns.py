@@ -122,7 +122,8 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
 
 def warn_command_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
-    """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
+    """Prints a warning about learned bounds that cannot be right, for whoever holds the records, before anything is
+    spent.
 
     The warning may depend on a private number of records, so it must not be published. The statement has the same
     warning, computed from a number of records that is public or was released.

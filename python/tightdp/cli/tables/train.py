@@ -1,7 +1,7 @@
 """tightdp train: a CSV file in, a private linear model and its privacy statement out.
 
---model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds. It is
-computed from one noisy second moment, and takes no --algorithm."""
+--model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds. The ridge
+model is computed from one noisy second moment, and takes no --algorithm."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ def _read_command_test_truth(test: Rows, label: str, regressor: Ridge | None) ->
 
 
 def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Prints notes on undeclared categories, and on columns of which most numbers are beyond the bounds.
+    """Prints notes on undeclared categories, and on columns whose numbers are mostly beyond the bounds.
 
     Raises ValueError if no record has a declared category.
     """
