@@ -44,7 +44,7 @@ class PrivateTrainer(Trainer):
 
     Raises ValueError or TypeError, which names the argument, before any record is read.
 
-    A short example follows. docs/howto/transformers.md has an example that runs.
+    docs/howto/transformers.md has a complete example.
 
     >>> from tightdp.adapters.transformers import PrivateTrainer
     >>> trainer = PrivateTrainer(model, args, train_dataset=data,

@@ -146,7 +146,8 @@ def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechan
 
 def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
-    # Leaving out a record would shift all later records to other steps. A record that replaces one may be in any step.
+    # The mechanism covers no other relation: leaving out a record would shift all later records to other steps, and a
+    # record that replaces another may be in any step.
     if reading.relation != SPECIAL:
         raise ValueError(
             f"neighboring_relation must be `REPLACE_SPECIAL` for `SingleEpochTreeAggregationDpEvent`. Found "
@@ -183,7 +184,7 @@ def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mecha
 
 
 def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of two outputs: the output for an answer, and the uniform output for the special record.
+    """Returns the privacy loss between the output for an answer and the uniform output for the special record.
 
     Proof: docs/theory/conversions.md section 11.
     """

@@ -24,7 +24,7 @@ _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
 
 _NO_NOISE = 1e-9
 """Smallest noise multiplier that counts as protection. If every noise multiplier meets the target, Opacus' search for
-the smallest one halves the noise without end. Smaller values than this number show that it does."""
+the smallest one halves the noise without end. Noise multipliers below this number are taken for such a search."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -71,9 +71,9 @@ class Accountant(IAccountant):
         """Returns an upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
 
         The bound is 0.0 before the first step. The bound is infinite after a step without noise, and for ``delta`` = 0.
-        At noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds. The bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed this bound by one part in 1,000, or by one part in
-        100 below a noise multiplier of 0.025.
+        At noise multipliers up to 0.4, a faster bound is used, which takes a few milliseconds. The bound of
+        ``composition`` may take 0.4 s. The faster bound may be larger by one part in 1,000, or by one part in 100 below
+        a noise multiplier of 0.025.
 
         Epsilon is 0 even without noise if ``delta`` is at least the probability that a record is in any batch. Every
         noise multiplier then meets every target. The search of Opacus' ``get_noise_multiplier`` for the smallest noise

@@ -31,7 +31,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     """``opacus.PrivacyEngine`` with the same methods and parameters, but with tightdp's account, batches and noise.
 
     - The account is ``Accountant``. ``make_private_with_epsilon`` finds the smallest noise multiplier whose certified
-      bound meets the target. Steps that the account holds already count towards the target.
+      bound meets the target. Earlier steps in the account count towards the target.
     - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise. With
       ``make_private(arithmetic="float")`` they add floats, and the account leaves out what roundings reveal. Ghost and
       adaptive clipping, which also add floats, run in Opacus' own optimisers, with a warning.
@@ -172,7 +172,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """Returns the result of ``make_private`` with the smallest noise multiplier that meets the target.
 
-        The target is met after ``epochs`` epochs. Steps that the account already holds count towards the target.
+        The target is met after ``epochs`` epochs. Earlier steps in the account count towards the target.
         ``target_epsilon`` is >= 0, in nats, and ``target_delta`` is in [0, 1]. The other parameters are as in Opacus.
         """
         if not isinstance(self.accountant, Accountant):

@@ -82,7 +82,7 @@ class ExactOpacusOptimizer(_Base):
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        # The sampler of the loader, and whether batches are drawn before their steps.
+        # The sampler of the loader, and whether worker processes draw batches ahead of their steps.
         self._loader: tuple[CountingOpacusSampler, bool] | None = None
         self._iterations = 0
         self._signalled: list[int | None] = []
@@ -199,7 +199,8 @@ class ExactOpacusOptimizer(_Base):
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
-        ``physical`` is the number of physical batches that were added together. All of them are counted.
+        ``physical`` physical batches were added together. Each counts as new, but for one if the sampler has drawn no
+        batch since the last count.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
