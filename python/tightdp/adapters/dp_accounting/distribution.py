@@ -39,7 +39,7 @@ SLOW_WORK = 10**7
 """Work, as ``work_spent`` counts it, of a bound that takes about ten milliseconds, as with noise multipliers below
 0.25."""
 MOST_WORK = 3 * 10**10
-"""Most work for all bounds of one direction, such as adding a record. It takes about a quarter of a minute, and a
+"""Budget of work for all bounds of one direction, such as adding a record: about a quarter of a minute. A
 single bound may take eight seconds."""
 _PROBES = 0.0, 0.25, 0.5, 0.75
 """Losses, relative to the largest one, at which the work of a bound is measured. The work differs along the curve. With
