@@ -51,8 +51,8 @@ REPEATED_RECORDS = 8
 class Batch:
     """A Poisson sample of records from ``PoissonLoader``, which can be used once.
 
-    ``parts()`` collates the records, that is stacks them to tensors, and yields at most ``physical_batch_size`` at
-    once. Each part has records of one shape. An empty sample has no parts. The number of records is private.
+    ``parts()`` collates the records, that is stacks them to tensors, and yields parts of at most
+    ``physical_batch_size`` records of one shape. An empty sample has no parts. The number of records is private.
 
     ``loader`` is the loader that drew the sample, and ``rows`` has the records' indices in the data set. ``parts``
     raises RuntimeError if it was called before.
@@ -126,8 +126,8 @@ class PoissonLoader:
     sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64.
     steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability).
     physical_batch_size : the largest number of records that are collated at once. None collates the whole batch.
-    collate_fn : function that makes a batch from a list of one record. None is PyTorch's own. Records of different
-        shapes go through the model in groups of equal shape.
+    collate_fn : function that makes a batch from a list of one record. None takes PyTorch's own function. Records of
+        different shapes go through the model in groups of equal shape.
     rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments.
     options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
         ``pin_memory``. Options that may choose records or their order, such as ``shuffle``, ``sampler`` and
@@ -293,7 +293,8 @@ class RunLoader(PoissonLoader):
             self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
 
     def read_first_record(self) -> Iterator[Part]:
-        """Yields the first record of the data set, collated, and the number 1. Yields nothing without any record."""
+        """Yields the first record of the data set, collated, and the number 1. Yields nothing if the data set is
+        empty."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_batch_parts(iter(alone)))
 

@@ -18,8 +18,9 @@ from .ranks import Ranks
 class SharedRun(PrivateRun):
     """A ``PrivateRun`` on several ranks. All ranks make the same calls, and each computes its share of every step.
 
-    The guarantee of ``PrivateRun`` holds for the releases of all ranks together. It requires that all ranks hold the
-    same records in the same order, and that nobody else reads what they send (docs/theory/training.md, section 6).
+    The guarantee of ``PrivateRun`` holds for the releases of all ranks together. The guarantee requires that all ranks
+    hold the same records in the same order, and that nobody else reads their messages (docs/theory/training.md, section
+    6).
     """
 
     def __init__(self, *parts: Any, world: Ranks, **options: Any) -> None:

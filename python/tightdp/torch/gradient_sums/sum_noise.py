@@ -30,8 +30,8 @@ def add_noise_of_rank(stream: Any, deviation: float, flat: Any, start: int, end:
 
 
 def release_integers_there(flat: Any, dtype: str, plan: Plan, source: RandomSource) -> Any:
-    """Returns the integer sums of a step plus its noise, times the grid over the divisor, on the CUDA device of
-    ``flat``. Entries get the same noise as in ``add_noise_to_step_sums``."""
+    """Adds the noise of a step to its integer sums ``flat``, on their CUDA device, and returns them times grid /
+    divisor. Entries get the same noise as in ``add_noise_to_step_sums``."""
     return noisy_sums.release_integers_on_device(
         flat, dtype, plan.noise_deviation, grid=plan.grid_step, divisor=plan.divisor, rng=source
     )

@@ -1,4 +1,5 @@
-"""Types for rules. A rule says how a function with a trained parameter is computed, and its gradients are clipped."""
+"""Types for rules. A rule says how to compute a function that has a trained parameter, and how to clip its
+gradients."""
 
 from __future__ import annotations
 

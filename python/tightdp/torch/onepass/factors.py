@@ -105,7 +105,7 @@ class OuterProducts:
 
 
 def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """Returns inner products of two gradients of each record, of shape (records,).
+    """Returns, for each record, the inner product of two gradients. The result has the shape (records,).
 
     An inner product is the sum over positions s, t of (l_s . l'_t)(r_s . r'_t). The vectors l_s and r_s are the factors
     in ``one``, and l'_t and r'_t are the factors in ``other``.

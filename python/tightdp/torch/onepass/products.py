@@ -34,8 +34,8 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""A pair (inputs, errors) for each of some parameters. The products of inputs and errors are the records' gradients by
-the parameter."""
+"""A pair (inputs, errors) for each of some parameters. An error is a gradient by the layer's output. The product of a
+record's input and its error is the record's gradient by the parameter."""
 
 
 class _LastRecords(NamedTuple):

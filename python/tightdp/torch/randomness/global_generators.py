@@ -28,8 +28,8 @@ def fork_torch_generators(device: Any) -> Any:
 def run_uncompiled() -> Any:
     """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch compiles nothing under ``torch.func``. Without this context, it would compile the code that records a
-    forward pass instead.
+    PyTorch compiles nothing under ``torch.func``. Without this context, PyTorch would instead compile the code that
+    records a forward pass.
     """
     return torch.compiler.set_stance("force_eager")
 

@@ -53,7 +53,8 @@ class Checkpoint:
 
     - ``run.json``: the name, the plan and the settings of the run, and the digest of its saved tensors.
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
-      "!". The mark "s" says that tensors were saved for the first time. A step is charged once its mark is on the disk.
+      "!". The mark "s" says that tensors were saved for the first time. A step is charged as soon as its mark is on the
+      disk.
     - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
@@ -61,8 +62,8 @@ class Checkpoint:
       the folder that falls behind another copy is refused (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
-    Only the user who trains can read the files, and also the folder if it is made here. Each JSON file has a digest of
-    its values. If a file is missing or was not written by a run, a ValueError names it.
+    Only the user who trains can read the files. The same holds for the folder if it is made here. Each JSON file has a
+    digest of its values. If a file is missing or was not written by a run, a ValueError names it.
     """
 
     def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:

@@ -367,7 +367,7 @@ class PrivateRun:
         Raises ValueError, and charges nothing, for a state of another plan, model or format. Steps that were charged
         stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are drawn anew.
         ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something about a
-        record, and the statement says that the run went on after it.
+        record, and the statement says that the run went on after an error.
         """
         self._check_owner()
         before = self.steps_
@@ -428,8 +428,8 @@ class PrivateRun:
     def _check_parameters(self) -> dict[str, Any]:
         """Returns the trained parameters.
 
-        Raises ValueError if the parameters cannot be trained privately. Raises ValueError too if they are not those of
-        earlier steps, and each of them has its own norm bound or scale.
+        Raises ValueError if the parameters cannot be trained privately. If each parameter has its own norm bound or
+        scale, also raises ValueError if the parameters differ from those of earlier steps.
         """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
@@ -495,7 +495,8 @@ class PrivateRun:
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Tests on the first records that the account holds for the model, and that its gradients can be clipped.
+        """Tests, on the first records, that the account is valid for the model and that the model's gradients can be
+        clipped.
 
         Returns ``parts`` and ``looks`` with the tested part put back. ``new`` says that these parameters were not
         tested before. If the step has no records, the first record of the data set is tested instead. So whether an
@@ -592,7 +593,8 @@ class PrivateRun:
         }
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer the released gradients alone: a gradient that other code left there has no noise."""
+        """Gives the optimizer the released gradients alone. A gradient that other code left in a parameter has no
+        noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
