@@ -43,8 +43,8 @@ class TextFormat:
     encoding: str = "utf-8-sig"
     decimal: str = "."
     missing: frozenset[str] = frozenset()
-    """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A number
-    also stands for the same number with zeros after the decimal mark: -999 for -999.0."""
+    """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A whole
+    number also stands for its text with zeros after the decimal mark: -999 for -999.0."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
