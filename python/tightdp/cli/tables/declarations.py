@@ -230,8 +230,8 @@ def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _declare_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    """Returns all values of a column. Raises ValueError, which names ``option``, if the column has no value or too
-    many."""
+    """Returns all values of a column. Raises ValueError, which names ``option``, if there are none or more than
+    ``MOST``."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

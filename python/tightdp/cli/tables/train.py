@@ -53,7 +53,7 @@ from .learned_columns import (
 from .verify import MISSING_CHECKER, verify_certificate_text
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
-"""Names of public facts that the statement of a table's model takes over from the statement of the fit."""
+"""Names of the public facts that the statement in a model file copies from the statement of the fit."""
 DOUBTFUL_SHARE = 0.5
 """A note is printed if more than this share of the records lies beyond a column's bounds, because the bounds are then
 probably wrong."""
@@ -411,9 +411,8 @@ def _check_some_declared_value(rows: Rows, column: str, values: Sequence[str], u
 
 
 def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
-    """Prints a note that a declaration may be wrong if some records have an undeclared value.
-
-    The note is for whoever holds the data. The model file does not mention it.
+    """Prints a note if some records have an undeclared value, because the declaration may be wrong. The note is for
+    whoever holds the data, and is not in the model file.
     """
     if undeclared.any():
         _print_private_note(
