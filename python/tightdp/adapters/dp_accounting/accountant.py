@@ -58,13 +58,13 @@ class TightDPAccountant(PrivacyAccountant):
     ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
     any other result.
 
-    Under REPLACE_ONE the account depends on the bound that noise is relative to. ``noise_relative_to`` names this
-    bound. The value "contribution" stands for the bound on one record's contribution, and "sensitivity" for the
-    sensitivity of the query under the relation. The value "clipped_sum" stands for the sensitivity of a clipped sum,
-    which is twice the bound on a contribution. By default noise is relative to the contribution, as dp_accounting
-    defines its events. For samples of a fixed size the default is the sensitivity, as in dp_accounting's
-    ``RdpAccountant``, the only accountant of dp_accounting that accepts such samples. If the class is called like
-    ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
+    Noise multipliers are relative to a bound, and under REPLACE_ONE the account depends on which bound this is.
+    ``noise_relative_to`` names the bound. The value "contribution" stands for the bound on one record's contribution,
+    and "sensitivity" for the sensitivity of the query under the relation. The value "clipped_sum" stands for the
+    sensitivity of a clipped sum, which is twice the bound on a contribution. By default noise is relative to the
+    contribution, as dp_accounting defines its events. For samples of a fixed size the default is the sensitivity, as in
+    dp_accounting's ``RdpAccountant``, the only accountant of dp_accounting that accepts such samples. If the class is
+    called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
 
     All relations are accepted. For an event without a known bound, and for parameters out of their range,
     ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
@@ -107,7 +107,7 @@ class TightDPAccountant(PrivacyAccountant):
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:  # the ledger changes in place
+        with self._lock:  # dp_accounting's ledger of events changes in place
             return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:

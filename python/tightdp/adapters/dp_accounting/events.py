@@ -121,7 +121,7 @@ def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None
 def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as in dp_accounting, since no noise is uniform on all integers
+    if event.noise_parameter == 0:  # as in dp_accounting: uniform noise on all integers does not exist
         return REVEALS
     return m.DiscreteLaplace(invert_event_parameter_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
@@ -307,7 +307,7 @@ def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = Fa
     """Returns one mechanism for all events that run on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
     ``varies`` says that the sample may have one record more or less. A guarantee that is stated for replacing a record
-    does not cover such a sample, and raises ValueError.
+    does not cover such a sample, and ValueError is raised.
     """
     found = list(list_parts_of_event(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):

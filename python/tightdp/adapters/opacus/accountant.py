@@ -92,9 +92,8 @@ class Accountant(IAccountant):
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        With the best order, the Renyi divergence alone would give the smallest bound. The order is only for
-        information, and is returned because Opacus' ``RDPAccountant`` returns one. The order is 0 before the first
-        step.
+        The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned for
+        information, as by Opacus' ``RDPAccountant``, and is 0 before the first step.
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """

@@ -237,7 +237,7 @@ def _predict_opacus_report(
 
 
 def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
-    """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
+    """Returns the hook that charges a step of an optimiser. The sums of a step may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)
     each. So the step is charged as k such sums (docs/theory/training.md, section 5). Batches that are not Poisson

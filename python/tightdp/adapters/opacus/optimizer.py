@@ -51,7 +51,7 @@ class _OpacusStepSums:
     """Upper bound on the number of the loader's batches whose examples are in the sums. One record may be in all of
     these batches."""
     last: int | None = None
-    """Number of the last batch whose examples are in the sums, as the loader's sampler counts batches."""
+    """Number of the last batch whose examples are in the sums. The loader's sampler counts batches."""
 
     @property
     def sensitivity(self) -> float:
@@ -299,8 +299,9 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). The noise is added once in
     each logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
-    The account idealises the per-example gradients: PyTorch computes them in batched products of floats, whose
-    roundings may depend on other examples. The account leaves out what these roundings reveal.
+    The account treats each per-example gradient as a function of its example. PyTorch computes gradients in batched
+    products of floats, whose roundings may depend on other examples. The account leaves out what these roundings
+    reveal.
 
     The parameters are as in Opacus, except for these:
 
