@@ -91,7 +91,7 @@ def make_private(
     arithmetic : the way in which gradients are computed and added up. "auto" takes "products" for records of a form
         that "products" supports, and "exact" for other records. For AdaCliP, for DPIS and with a bound for each
         parameter it always uses "exact". ``ways_`` of the run shows what was used.
-        "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
+        "products" computes exact sums from one backward pass. If each record passes a linear layer once, its gradients
         are added as products of integers. All other gradients are formed, that is computed entry by entry. "products"
         supports linear layers, convolutions, embeddings, norm layers and modules that are made of these.
         "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
@@ -104,8 +104,8 @@ def make_private(
         and how records are collated.
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
         which ``losses_`` of the run then has. The charge stays the same. The loss takes a share of the charge, which
-        makes the noise on the gradients a little larger. ``noise_multiplier`` is that of loss and gradients together.
-        ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
+        makes the noise on the gradients a little larger. ``noise_multiplier`` then holds for loss and gradients
+        together. ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
         which is for experiments and never for a release.
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any

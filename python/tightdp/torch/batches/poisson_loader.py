@@ -84,7 +84,8 @@ class Batch:
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts whose norms a step computes before it draws records, or None if it computes no norms."""
+        """Returns the parts whose gradient norms a step computes before it draws records, or None if the step needs no
+        norms."""
         return None
 
     def parts(self) -> Iterator[Part]:
@@ -194,7 +195,7 @@ class PoissonLoader:
         return self._yield_step_batches(self._steps)
 
     def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
-        """Yields ``steps`` batches. PyTorch's loader may read ahead, and then later batches are drawn too."""
+        """Yields ``steps`` batches. PyTorch's loader may read ahead. Later batches are then drawn early."""
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:

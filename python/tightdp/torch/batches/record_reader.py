@@ -122,7 +122,7 @@ def describe_tensor_form(x: Any) -> Any:
 
 
 def join_collated_records(records: list[Any]) -> Any:
-    """Joins batches of one record that have the same form.
+    """Joins batches that hold one record each and have the same form.
 
     Raises ValueError unless the batches consist of dense tensors of one row.
     """

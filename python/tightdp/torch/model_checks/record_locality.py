@@ -137,7 +137,8 @@ class _LocalityTrial:
 def measure_record_locality(
     read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
-    """Tries each of the last ``tried`` records before the other records, in their middle and after them.
+    """Measures the distances for each of the last ``tried`` records, put before the other records, in their middle and
+    after them.
 
     Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
     a copy of the model, made before the audit. If ``outputs`` is True, this function uses a loss that is computed from

@@ -121,9 +121,9 @@ class OnePassSums(GradientSums):
     def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution are formed last,
-        for some records at a time. By then their squares are the only missing part of the norms. So the gradients of
-        these records can be clipped, added and deleted at once.
+        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution come last, when
+        their squares are the only missing part of the norms. They are formed, clipped, added and deleted for a few
+        records at a time.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
         last = next(

@@ -1,8 +1,7 @@
 """The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
 
-Every method is for a batch of records. Norms are rounded up by the largest possible error of float32, also where terms
-cancel or squares underflow. Rounding up adds about a millionth of the sum of the absolute values of a record's terms
-(docs/theory/clipping.md, section 5).
+Norms are rounded up by the largest possible error of float32, also where terms cancel or squares underflow. Rounding up
+adds about a millionth of the sum of the absolute values of a record's terms (docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -217,8 +216,8 @@ def _add_gradient_rows(parts: list[GradientFactors], shape: Any) -> GradientRows
 
 
 _RUN = 64
-"""Number of squares that are added in float32, with a relative error of at most this many units 2^-24. Longer sums are
-added in float64."""
+"""Number of squares that are added in float32, with a relative error of at most 64 * 2^-24. The results are added in
+float64."""
 
 
 def _bound_squared_row_norms(flat: Any) -> Any:

@@ -82,8 +82,8 @@ class ProductSums(IntegerSums, OnePassSums):
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         """Adds the last records and the noise, and returns estimates of the mean gradient, all in one pass.
 
-        The estimates have the same bits as those that ``add_noise_to_step_sums`` and ``estimate_mean_gradient`` give,
-        or are in float32 if all parameters are in float32. The totals are zero afterwards.
+        The estimates have the same bits as those that ``add_noise_to_step_sums`` and ``estimate_mean_gradient`` give.
+        If all parameters are in float32, the estimates are in float32. The totals are zero afterwards.
         """
         if self._device is not None:
             return self._release_on_device(self._take_sums_on_device(), source)
@@ -196,7 +196,7 @@ class ProductSums(IntegerSums, OnePassSums):
         )
 
     def _add_with_sums(self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any) -> None:
-        """Clips records some of whose gradients are sums of products, and adds them.
+        """Clips and adds records whose gradients by some parameters are sums of products.
 
         The other gradients, ``layers``, get the same clip factors. Their norm is at most the part of the norm bound
         that the sums of products leave.

@@ -126,8 +126,8 @@ class CoinGuard(TorchFunctionMode):
 
     PyTorch's draws for a record follow from its place among the records that go through the model together. If the
     draws were known, as after ``torch.manual_seed(0)``, one more record would give each later record the draws of its
-    neighbour. So the generators must keep the seed that they have at the beginning. This is checked at each call of a
-    function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
+    neighbour. So the generators must keep the seed that the run gave them. This is checked at each call of a function
+    of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
     generator (docs/theory/training.md, section 9).
     """
 
@@ -175,10 +175,10 @@ def _name_torch_function(func: Any) -> str:
 def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
     """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
-    NumPy and ``random`` draw once for all records that go through the model together. Suppose that the draws differed
-    between physical batches. One more record may move another record into the next physical batch, and would then
-    change the draws for the moved record. A seed that the loss function itself sets does no harm, because this seed is
-    the same in all calls.
+    NumPy and ``random`` draw once for all records that go through the model together. If the draws differed between
+    physical batches, one more record could move another record into the next physical batch, and so change the draws
+    for the moved record. A seed that the loss function itself sets does no harm, because this seed is the same in all
+    calls.
     """
 
     def compute_seeded_loss(model: Any, batch: Any) -> Any:

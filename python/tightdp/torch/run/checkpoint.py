@@ -99,7 +99,7 @@ class Checkpoint:
         """Returns the state, as ``run_state.make_run_state`` makes it, of the run in the folder.
 
         Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
-        ``about``.
+        settings ``about``.
         """
         self._check_files()
         self._seen = self._read_marks() if self._has_file("charged") else b""
@@ -216,7 +216,7 @@ class Checkpoint:
         return dict(found)
 
     def _record_tensors(self, *digests: str | None) -> None:
-        """Writes the digests that ``tensors.pt`` may have: two digests while one file takes the place of another."""
+        """Writes the digests that ``tensors.pt`` may have. Two are possible while a new file replaces the old one."""
         about, state, _ = self._read_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
@@ -260,7 +260,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """Raises ValueError unless a turn of this folder made the run's last release in the ledger."""
+        """Raises ValueError unless the run's last release in the ledger was made in a turn of this folder."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)

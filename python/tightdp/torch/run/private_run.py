@@ -213,8 +213,8 @@ class PrivateRun:
     def statement_(self) -> Statement:
         """The statement of the run: what the bound covers, what it assumes and what it leaves out.
 
-        The statement has the hash of the current ``model.state_dict()`` and the name of the data set. That name is
-        the ledger's name of the data set, or without a ledger the type of ``dataset``.
+        The statement has the hash of the current ``model.state_dict()`` and the name of the data set. The name is the
+        one in the ledger, or without a ledger the type of ``dataset``.
         """
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
@@ -314,12 +314,12 @@ class PrivateRun:
     def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
         """Measures how far one record moves the sums before noise, on the first ``records`` records of the data set.
 
-        The audit tries each of the last ``tried`` of these records. It computes the sums without the record, with the
-        record before the others, in their middle or after them, and without the record again, all with the same seeds.
-        Each sum uses the data set, the collation, the model, the loss and the clipping, as a step does. Each of the
-        three positions has seeds of its own. If a record moves the sums too far, the audit compares what was read and
-        what copies of the model return, and says where the difference arose. Nothing is charged and nothing is
-        released. The result is as private as the records, so use made-up records of the same form.
+        The audit tries each of the last ``tried`` of these records. It puts the record before the others, in their
+        middle and after them. For each position, it computes the sums without the record, with it, and without it
+        again, all with the same seeds. Each sum uses the data set, the collation, the model, the loss and the clipping,
+        as a step does. Each position has seeds of its own. If a record moves the sums too far, the audit compares what
+        was read and what copies of the model return, and says where the difference arose. Nothing is charged and
+        nothing is released. The result is as private as the records, so use made-up records of the same form.
         """
         model_checks.check_loss_fn(loss_fn)
         n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
@@ -410,7 +410,8 @@ class PrivateRun:
     def _tensor_file_limit(self) -> int:
         """Largest size of the file of saved tensors, in bytes.
 
-        It allows 64 times the size of the model, for the state of the optimizer, and 64 bytes a step for losses.
+        It allows 64 times the size of the model, for the state of the optimizer, 64 bytes a step for losses, and 64 MiB
+        for the rest.
         """
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
