@@ -117,8 +117,8 @@ class PoissonLoader:
     """The loader of Poisson batches of ``dataset``.
 
     Each record is in each batch with probability ``sampling_probability``, independently of all other draws. The draws
-    use the operating system's random numbers unless ``rng`` is given. They are made in the process that iterates over
-    the loader, never in a worker, and for the indices of the whole data set. A batch may be empty. A private step must
+    use the operating system's random numbers unless ``rng`` is given. The process that iterates over the loader makes
+    the draws, never a worker. It draws for the indices of the whole data set. A batch may be empty. A private step must
     be taken on an empty batch too, because leaving the step out would reveal that no record was drawn.
 
     Parameters

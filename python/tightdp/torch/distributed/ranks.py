@@ -41,7 +41,7 @@ class Ranks(World):
             yield
             said = [_digest_rank_fact(fact()) for fact in facts.values()]
         except Exception:
-            with suppress(RuntimeError):  # the rank's own error is the one to raise
+            with suppress(RuntimeError):  # this rank raises its own error
                 self._exchange_numbers([_digest_rank_fact(what), 1])
             raise
         found = self._exchange_numbers([_digest_rank_fact(what), 0, *said])

@@ -44,7 +44,7 @@ class SharedRun(PrivateRun):
     def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
-        All noise is from the stream of the step. Each rank adds the noise of its share of the elements, and then the
+        All noise is from the stream of the step. Each rank adds the noise to its share of the elements, and then the
         sums of all ranks are added up.
         """
         flat, totals = sums.integers()

@@ -119,7 +119,8 @@ class ShardedRun(SharedRun):
 
 
 def reshard_model(model: Any) -> None:
-    """Puts sharded parameters back in their places, because FSDP2 leaves whole ones after a forward pass."""
+    """Puts sharded parameters back in their places, because FSDP2 leaves whole parameters there after a forward
+    pass."""
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
             module.reshard()

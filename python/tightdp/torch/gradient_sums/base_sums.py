@@ -75,7 +75,7 @@ class GradientSums:
         raise NotImplementedError
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums as multiples of the plan's grid step: as one vector, and in the shapes of the parameters."""
+        """Returns the sums in units of the plan's grid step, both as one vector and in the shapes of the parameters."""
         raise NotImplementedError
 
     def estimate_mean_gradient(self, totals: list[Any]) -> Iterable[Any]:

@@ -18,7 +18,7 @@ class ComputedCall:
     """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
-    """Output of PyTorch for all records. It is not a view, because gradients by this tensor are computed."""
+    """Output of PyTorch for all records. It is not a view, so that the backward pass can compute gradients by it."""
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]

@@ -163,7 +163,7 @@ class OnePassSums(GradientSums):
         return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums in whole grid steps, truncated: as one vector, and in the shapes of the parameters.
+        """Returns the sums, truncated to whole grid steps, both as one vector and in the shapes of the parameters.
 
         A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps
         (``_LARGEST_SUM``).
@@ -184,7 +184,7 @@ class OnePassSums(GradientSums):
         bound = _LARGEST_SUM * grid
         if device is not None:
             noisy = release_floats_on_device(rows, self._plan.noise_deviation, grid=grid, largest=bound, rng=source)
-            # PyTorch would multiply by the reciprocal of a number of the host, and so get other bits.
+            # For a divisor in host memory, PyTorch would multiply by the reciprocal, and so get other bits.
             divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
             return [x[0].div_(divisor) for x in noisy]
         found = arrays.view_examples_to_clip("sums", rows)

@@ -1,7 +1,7 @@
 """The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
 
 Norms are rounded up by the largest possible error of float32, also where terms cancel or squares underflow. Rounding up
-adds about a millionth of the sum of the absolute values of a record's terms (docs/theory/clipping.md, section 5).
+adds about a millionth of the sum of the absolute values of a norm's terms (docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -238,6 +238,6 @@ def _widen_dtype(dtype: Any) -> Any:
 
 def clear_unweighted_records(x: Any, weights: Any) -> Any:
     """Returns ``x`` with zeros for records of weight 0, because 0 times NaN would be NaN."""
-    if not weights.is_cuda and bool((weights > 0).all()):  # to ask a device would make the host wait
+    if not weights.is_cuda and bool((weights > 0).all()):  # asking a device would make the host wait
         return x
     return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, x.new_zeros(()))

@@ -24,7 +24,7 @@ LARGEST_ENTRY = (1 << 15) - 129
 127."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
-2^53."""
+2^53, and exact in doubles."""
 TRIES = 4
 """Number of clip factors that are tried for a record. If the sum of products exceeds the bound for each of these
 factors, the record adds nothing."""
@@ -105,10 +105,10 @@ class PositionProducts:
 
 
 def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns each vector of ``rows`` times a power of two 2^e, rounded to integers in float64, and all 2^e.
+    """Multiplies each vector of ``rows`` by a power of two, and rounds it to integers in float64. Returns integers and
+    powers.
 
-    ``rows`` has the shape (records, positions, n). A vector that is not finite gets the integers 0, and 0 instead of
-    2^e.
+    ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
     """
     wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
     units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)

@@ -230,9 +230,9 @@ def plan_run(
     """Returns the plan for ``records`` records. Without ``public_size`` a noisy count of the records is released first.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    the number of trained numbers, whose types hold numbers up to ``largest``. If a run is continued, ``released`` is
-    its number of records, for which it was charged already. ``loss`` has the settings for releasing losses, which use a
-    share of the charge of each step.
+    the number of trained numbers. ``largest`` is the largest number that their types hold. If a run is continued,
+    ``released`` is its number of records, for which it was charged already. ``loss`` has the settings for releasing
+    losses, which use a share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)

@@ -68,9 +68,9 @@ class RunCoins:
 def draw_order_of_checks(records: int, seed: int) -> list[int]:
     """Returns an order of record numbers with each record three times, to check that nothing is kept between records.
 
-    The order begins with record 0 twice in a row. This shows a change that happens with every record. The rest of the
-    order is random. A change that happens rarely, or only after certain records, shows if it happens between two
-    occurrences of a record.
+    The order begins with record 0 twice in a row. These two readings show a change that happens with every record. The
+    rest of the order is random. A change that happens rarely, or only after certain records, shows if it happens
+    between two occurrences of a record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)
@@ -126,8 +126,8 @@ class CoinGuard(TorchFunctionMode):
 
     PyTorch's draws for a record follow from its place among the records that go through the model together. If the
     draws were known, as after ``torch.manual_seed(0)``, one more record would give each later record the draws of its
-    neighbour. So the generators must keep the seed that the run gave them. This is checked at each call of a function
-    of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
+    neighbour. So the generators must keep the seed that the run gave them. The seeds are checked at each call of a
+    function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
     generator (docs/theory/training.md, section 9).
     """
 

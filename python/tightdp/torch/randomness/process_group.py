@@ -1,4 +1,4 @@
-"""The interface through which processes that train together talk, implemented for a process that trains alone."""
+"""The interface for messages between processes that train together, implemented for a process that trains alone."""
 
 from __future__ import annotations
 
