@@ -48,8 +48,8 @@ def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
 
 
 def _evaluate_attack_continued_fraction(a: float, b: float, x: float) -> float:
-    """Returns the number a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's method. Here I is the regularised incomplete
-    beta function, and B is the beta function."""
+    """Returns the continued fraction of the incomplete beta function, a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's
+    method. Here I is the regularised incomplete beta function, and B is the beta function."""
     c, d = 1.0, 1.0 / _bound_attack_denominator(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):
