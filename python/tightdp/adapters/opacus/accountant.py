@@ -20,7 +20,7 @@ from .._orders import choose_order_for_adapters
 Entry = tuple[Any, Any, Any]
 """Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
 _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
-"""Type of the values that are kept between calls: a history, its account, and the process that has the account."""
+"""Type of the values that are kept between calls: a history, its account, and the process that owns the account."""
 
 _NO_NOISE = 1e-9
 """Smallest noise multiplier that counts as protection. If every noise multiplier meets the target, Opacus' search for

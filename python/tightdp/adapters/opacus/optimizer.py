@@ -262,7 +262,7 @@ class ExactOpacusOptimizer(_Base):
                 f"were begun without noise, in floats"
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
-            if self._source is None and self.generator is not None:  # read at the first step, as in Opacus
+            if self._source is None and self.generator is not None:  # the first step reads the generator, as in Opacus
                 self._source = _seed_opacus_noise(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
