@@ -1,4 +1,5 @@
-"""tightdp frequent: release the values of a column that occur often, with a guarantee, to declare them to train."""
+"""tightdp frequent: release the values of a column that occur often, with a guarantee. Declare them to tightdp
+train."""
 
 from __future__ import annotations
 
