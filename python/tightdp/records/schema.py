@@ -140,7 +140,7 @@ def _read_schema_values(name: str, plain: Any, least: int) -> Values:
 
 
 def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple[str, ...]:
-    """Returns ``values``. Raises ValueError unless they are at least ``least`` texts, all different."""
+    """Returns ``values``. Raises ValueError unless they are ``least`` to ``MOST`` texts, all different."""
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
         raise ValueError(
             f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_argument(list(values))}"

@@ -179,7 +179,7 @@ class FileBlocks(Blocks):
             yield features, _read_arrow_targets(batch.column(self.width)), *weights
 
     def _read_batches(self) -> Iterator[Any]:
-        """Yields record batches in order, file by file and row group by row group.
+        """Yields Arrow's batches of records in order, file by file and row group by row group.
 
         Arrow's own scanner is not used, because it reads so far ahead that its memory grows with the files.
         """
