@@ -87,7 +87,7 @@ def _compute_recurrent_layers(
         for number in range(layer * directions, (layer + 1) * directions):
             w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
             b_ih, b_hh = rest[:2] if biases else (None, None)
-            projection = rest[-1] if len(rest) % 2 else None  # a matrix, for an LSTM whose outputs are smaller than its memory
+            projection = rest[-1] if len(rest) % 2 else None  # for an LSTM with outputs smaller than its memory
             inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
             backwards = number % directions == 1
             for t in range(len(inputs))[:: -1 if backwards else 1]:

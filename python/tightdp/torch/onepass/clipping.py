@@ -184,7 +184,7 @@ class OnePassSums(GradientSums):
         bound = _LARGEST_SUM * grid
         if device is not None:
             noisy = release_floats_on_device(rows, self._plan.noise_deviation, grid=grid, largest=bound, rng=source)
-            # For a divisor in host memory, PyTorch would multiply by the reciprocal, and so get other bits.
+            # PyTorch would multiply by the reciprocal of a divisor in host memory, and so get other bits.
             divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
             return [x[0].div_(divisor) for x in noisy]
         found = arrays.view_examples_to_clip("sums", rows)

@@ -51,10 +51,11 @@ class ProductSums(IntegerSums, OnePassSums):
     """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
 
     A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
-    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The record's clipped
-    gradient then has at most the bound as its norm, in exact arithmetic. A linear layer through which a record goes at
+    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The norm of the record's
+    clipped gradient is then at most the bound, in exact arithmetic. A linear layer through which a record goes at
     several positions has a sum of such products as its gradient. This sum is not formed either, if computing its norm
-    takes less work than computing its entries. Any other gradient is formed, and is treated as its product with 1.
+    takes less work than computing its entries. Any other gradient is formed, and is treated as the product of itself
+    and 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory. If the model is on a CUDA device, the device clips and adds the gradients
@@ -309,7 +310,7 @@ def _find_operands_of_layers(factors: dict[int, GradientFactors]) -> Layers:
 
 
 def _find_tensors(factors: dict[int, GradientFactors]) -> dict[int, tuple[Any, Any]]:
-    """Returns inputs and errors for each parameter, all in one floating-point type, where the factors are."""
+    """Returns inputs and errors for each parameter, all in one floating-point type, on the device of the factors."""
     layers = {i: _find_gradient_operands(each) for i, each in factors.items()}
     kinds = {operand.dtype for layer in layers.values() for operand in layer}
     dtype = torch.float32 if kinds <= {torch.float32} else torch.float64

@@ -287,7 +287,7 @@ class Checkpoint:
         shares = self._read_shares() if self._has_file("shares.json") or taken else ()
         if not len(taken) <= len(shares) <= len(found):
             raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
-        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps will release its share anew
+        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps releases a new share
             epoch |= {"share": share, "noise": noise}
         return found
 
