@@ -26,7 +26,7 @@ until the longest is reached."""
 class FileLock:
     """A lock of a folder or a file. The lock is held until ``release_lock`` is called. A missing file is created.
 
-    The lock belongs to the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do: a process loses
+    The lock belongs to the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do. A process loses
     such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
     A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, because the
