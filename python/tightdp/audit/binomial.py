@@ -8,9 +8,9 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
-"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. It is several times the error of the
-three log-gammas in ``compute_attack_log_pmf``: each is at most n log n, and is rounded by at most 4 units in the last
-place. The error of the continued fraction, about 1e-15, is negligible."""
+"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. The bound is several times the error
+of the three log-gammas in ``compute_attack_log_pmf``. Each log-gamma is at most n log n, and is rounded by at most 4
+units in the last place. The error of the continued fraction, about 1e-15, is negligible."""
 MOST_TRIALS = 10**6
 """Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300

@@ -42,8 +42,8 @@ def paired(
     holdout : the fraction of the scores, from the first one on, that only serve to choose the threshold, in (0, 1).
 
     The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The limits are Clopper and Pearson's. Each of the two
-    limits is wrong with probability at most half of 1 - confidence, divided by the number of tests if ``thresholds``
-    are given.
+    limits is wrong with probability at most half of 1 - confidence. If ``thresholds`` are given, this probability is
+    divided by the number of tests.
 
     Raises ValueError for an argument of another shape or out of its range.
 
