@@ -67,9 +67,9 @@ class TightDPAccountant(PrivacyAccountant):
     called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
 
     All relations are accepted. For an event without a known bound, and for parameters out of their range,
-    ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
-    The raised error is a ValueError too. For other questions than epsilon and delta, use ``accountant.composition``
-    with the relation ``accountant.neighbors``.
+    ``supports(event)`` is False. In these cases ``compose`` raises UnsupportedEventError, which names the event or the
+    parameter. The raised error is a ValueError too. For other questions than epsilon and delta, use
+    ``accountant.composition`` with the relation ``accountant.neighbors``.
 
     Several threads may use an accountant at once. Copies, by ``copy`` or ``pickle``, are independent accounts.
 

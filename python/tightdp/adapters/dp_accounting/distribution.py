@@ -189,7 +189,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
 
 
 def _compute_exported_pld_chord_share(part: float, whole: float) -> float:
-    """Returns (e^part - 1) / (e^whole - 1), where ``whole`` is an interval's width in epsilon and ``part`` the distance
+    """Returns (e^part - 1) / (e^whole - 1). Here ``whole`` is an interval's width in epsilon, and ``part`` the distance
     of a point from its start. This is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 

@@ -146,7 +146,7 @@ def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechan
 
 def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
-    # The mechanism covers no other relation: leaving out a record would shift all later records to other steps, and a
+    # The mechanism covers no other relation. Leaving out a record would shift all later records to other steps, and a
     # record that replaces another may be in any step.
     if reading.relation != SPECIAL:
         raise ValueError(

@@ -18,7 +18,7 @@ def require_replaceable_opacus_batches(data_loader: Any) -> None:
     """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
 
     Poisson batches may replace only such batches. A sampler with weights or with replacement draws records with other
-    probabilities, and a sampler of a subset leaves out records that Poisson batches would hold.
+    probabilities. A sampler of a subset leaves out records that Poisson batches would hold.
     """
     if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingOpacusSampler):
         return

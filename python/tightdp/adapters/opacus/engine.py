@@ -40,8 +40,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
-    Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused: a
-    ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of Opacus.
+    Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused. These
+    are a ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of
+    Opacus.
 
     ``accountant`` is "tightdp", or the name of one of Opacus' accountants. Methods raise ValueError or TypeError,
     which names the argument.

@@ -82,8 +82,8 @@ class PrivacyRandomVariable:
         )
 
     def _find_edge(self, sign: float) -> float:
-        """Returns the first power of two t, up to 2^16, with cdf(t) = 1 if ``sign`` is 1, or cdf(-t) = 0 if it is
-        -1."""
+        """Returns the first power of two t, up to 2^16, with cdf(t) = 1. If ``sign`` is -1, the condition is cdf(-t) =
+        0."""
         edge = 2.0**-10
         while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
