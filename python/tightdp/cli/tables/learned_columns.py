@@ -23,9 +23,9 @@ from ...statement import Statement
 from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
-"""Three facts about a column, by which columns are grouped: whether it holds categories, whether its categories or
-bounds are learned, and whether the number that replaces its missing numbers is learned. The last fact is None if
-nothing replaces missing numbers."""
+"""Three facts about a column, by which columns are grouped. They say whether it holds categories, whether its
+categories or bounds are learned, and whether the number that replaces missing numbers is learned. The last fact is None
+if nothing replaces missing numbers."""
 
 
 class FittedColumns(NamedTuple):
