@@ -18,9 +18,9 @@ from .per_example_gradients import PerExampleGradients, check_model_vectorizes
 class ExactSums(IntegerSums):
     """The integer sums of clipped gradients, for which the gradient of each record is formed.
 
-    The gradient of each record becomes a vector of multiples of the plan's grid step, whose norm is, in exact
-    arithmetic, at most the norm bound. So the sums depend neither on how the batch is cut into physical batches nor on
-    the order of addition (docs/theory/clipping.md, section 7).
+    The gradient of each record becomes a vector of multiples of the plan's grid step. In exact arithmetic, the norm of
+    this vector is at most the norm bound. Multiples add up without rounding, so the sums depend neither on how the
+    batch is cut into physical batches nor on the order of addition (docs/theory/clipping.md, section 7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The release of the training loss: each step adds up clipped losses together with the gradients.
 
-The sum of losses and the sum of gradients are over the same Poisson sample, and are released together by one Gaussian
-mechanism (docs/theory/training.md, section 10).
+The sum of losses and the sum of gradients are over the same Poisson sample. One Gaussian mechanism releases both
+(docs/theory/training.md, section 10).
 """
 
 from __future__ import annotations

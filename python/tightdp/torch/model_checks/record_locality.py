@@ -19,8 +19,8 @@ from ..batches.record_reader import AloneRead, describe_tensor_form, group_tenso
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
-last bits of a gradient may depend on the other records that go through the model at the same time."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums. In these, the
+last bits of a gradient may depend on other records that go through the model at the same time."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill

@@ -28,8 +28,8 @@ CLIPPING_SLACK = 2.0**-17
 times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
 """Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
-not finite, counts as 0. The clip factor of a longer gradient could be so small that float32 does not hold it to full
-precision, and rounding might double the factor."""
+not finite, counts as 0. The clip factor of a longer gradient could be too small for the full precision of float32, and
+rounding might double it."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60

@@ -261,7 +261,7 @@ def _compute_squared_row_norms(rows: dense.Array) -> Any:
     """Returns squared norms of rows, rounded up, and infinity for a row that is not finite.
 
     Each squared norm depends on its own row alone. The gradient of an embedding has zeros for words that the record
-    does not have, and these zeros do not change the bits of the squared norm.
+    does not have. These zeros do not change the bits of the squared norm.
     """
     units = dense.round_dense_inputs_to_units(rows, False, digits=0)
     return torch.from_numpy(np.where(units.steps > 0, units.squares, np.inf))

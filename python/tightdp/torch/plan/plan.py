@@ -49,7 +49,7 @@ of the noise exceeds so many standard deviations with probability below 2^-180."
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
 Each product has a rounding error of 2^-15 of the norm bound. The errors of a batch of B records have signs that are as
-good as random, and add up to 2^-15 sqrt(B) norm bounds, at most a 64th of the noise. With less noise "auto" computes
+good as random. They add up to 2^-15 sqrt(B) norm bounds, at most a 64th of the noise. With less noise "auto" computes
 the gradient of each record, which has a rounding error of 2^-24 of the norm bound."""
 
 

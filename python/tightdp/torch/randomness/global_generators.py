@@ -176,9 +176,8 @@ def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callabl
     """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
     NumPy and ``random`` draw once for all records that go through the model together. If the draws differed between
-    physical batches, one more record could move another record into the next physical batch, and so change the draws
-    for the moved record. A seed that the loss function itself sets does no harm, because this seed is the same in all
-    calls.
+    physical batches, one more record could change the draws for another record, by moving it into the next physical
+    batch. A seed that the loss function itself sets does no harm, because this seed is the same in all calls.
     """
 
     def compute_seeded_loss(model: Any, batch: Any) -> Any:

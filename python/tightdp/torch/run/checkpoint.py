@@ -58,8 +58,8 @@ class Checkpoint:
     - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn, so that a copy of
-      the folder that falls behind another copy is refused (docs/theory/filters.md, section 11).
+      stored with the number of charges before it. The ledger stores the last charge and its turn. By these, it refuses
+      a copy of the folder that falls behind another copy (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
     Only the user who trains can read the files. The same holds for the folder if it is made here. Each JSON file has a

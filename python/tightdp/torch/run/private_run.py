@@ -79,10 +79,10 @@ class PrivateRun:
     record, adds up the clipped gradients, adds noise once, and lets the optimizer take a step. The optimizer gets noisy
     gradients of the parameters and nothing else from a step. A step returns no loss and no batch size.
 
-    A step is charged before its sums are computed. If the step then fails, because memory runs out or ``loss_fn``
-    raises an error, it stays charged, nothing is released, and parameters and gradients are as before. The failure
-    itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and ``load_state_dict``
-    say how such a run can go on.
+    A step is charged before its sums are computed. The step may then fail, because memory runs out or ``loss_fn``
+    raises an error. In this case it stays charged, nothing is released, and parameters and gradients are as before. The
+    failure itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and
+    ``load_state_dict`` say how such a run can go on.
 
     The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
     which checks them. Make no run without ``make_private``.
@@ -318,8 +318,9 @@ class PrivateRun:
         middle and after them. For each position, it computes the sums without the record, with it, and without it
         again, all with the same seeds. Each sum uses the data set, the collation, the model, the loss and the clipping,
         as a step does. Each position has seeds of its own. If a record moves the sums too far, the audit compares what
-        was read and what copies of the model return, and says where the difference arose. Nothing is charged and
-        nothing is released. The result is as private as the records, so use made-up records of the same form.
+        was read and what copies of the model return. Its result says which code caused the difference. Nothing is
+        charged and nothing is released. The result is as private as the records, so use made-up records of the same
+        form.
         """
         model_checks.check_loss_fn(loss_fn)
         n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
@@ -410,8 +411,8 @@ class PrivateRun:
     def _tensor_file_limit(self) -> int:
         """Largest size of the file of saved tensors, in bytes.
 
-        It allows 64 times the size of the model, for the state of the optimizer, 64 bytes a step for losses, and 64 MiB
-        for the rest.
+        It is 64 times the size of the model, for the state of the optimizer, plus 64 bytes a step for losses and 64
+        MiB.
         """
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
