@@ -43,8 +43,8 @@ MOST_WORK = 3 * 10**10
 single bound may take eight seconds."""
 _PROBES = 0.0, 0.25, 0.5, 0.75
 """Losses, relative to the largest one, at which the work of a bound is measured. The work differs along the curve. With
-little noise, a sum over few participations suffices near the ends of the curve, and only the grid engine serves in the
-middle."""
+little noise, the ends of the curve need only a sum over few participations of a record, and the middle needs the grid
+engine."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations under which a bound covers both orders of a pair of neighbours."""
 MOST_POINTS = 1 << 26
