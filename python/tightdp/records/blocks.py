@@ -1,4 +1,4 @@
-"""Defines the interface of data sets that are read block by block, once in each pass."""
+"""Defines the interface of data sets that are read block by block. A pass reads every block once."""
 
 from __future__ import annotations
 
