@@ -16,7 +16,7 @@ from .per_example_gradients import PerExampleGradients, check_model_vectorizes
 
 
 class ExactSums(IntegerSums):
-    """The integer sums of clipped gradients, for which the gradient of each record is formed.
+    """The integer sums of clipped gradients. The gradient of each record is formed, that is computed entry by entry.
 
     The gradient of each record becomes a vector of multiples of the plan's grid step. In exact arithmetic, the norm of
     this vector is at most the norm bound. Multiples add up without rounding, so the sums depend neither on how the

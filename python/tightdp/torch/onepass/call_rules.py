@@ -10,7 +10,7 @@ from typing import Any
 from .factors import GradientFactors
 
 Parts = list[tuple[Any, GradientFactors]]
-"""List of parameters, each with the factors of the records' gradients by this parameter."""
+"""List of parameters, each with the factors of the records' gradients by (with respect to) this parameter."""
 
 
 @dataclass

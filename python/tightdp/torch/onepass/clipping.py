@@ -1,4 +1,5 @@
-"""The sums of clipped gradients over a step, with one backward pass for each physical batch."""
+"""The sums of clipped gradients over a step. Each physical batch, of records that go through the model together, takes
+one backward pass."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ CLIPPING_SLACK = 2.0**-17
 times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
 """Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
-not finite, counts as 0. The clip factor of a longer gradient could be too small for the full precision of float32, and
-rounding might double it."""
+not finite, counts as 0. The clip factor, by which a longer gradient is multiplied, could be too small for the full
+precision of float32, and rounding might double it."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest absolute value of a sum, in steps of the grid. In a larger value, noise would be lost to rounding."""
+"""Largest absolute value of a sum, in steps of the grid on which noise is added. In a larger value, noise would be lost
+to rounding."""
 
 
 class OnePassSums(GradientSums):

@@ -1,4 +1,5 @@
-"""Convolutions of one, two or three axes, whose gradients by the weight are computed by further convolutions."""
+"""Convolutions of one, two or three axes. Further convolutions compute their gradients by (with respect to) the
+weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
+"""The gradients of records by (with respect to) one parameter, as factors of products or formed entry by entry (rows).
 
 Norms are rounded up by the largest possible error of float32, also where terms cancel or squares underflow. Rounding up
 adds about a millionth of the sum of the absolute values of a norm's terms (docs/theory/clipping.md, section 5).

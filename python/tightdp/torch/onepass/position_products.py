@@ -26,8 +26,8 @@ MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
 2^53, and exact in doubles."""
 TRIES = 4
-"""Number of clip factors that are tried for a record. If the sum of products exceeds the bound for each of these
-factors, the record adds nothing."""
+"""Number of clip factors, by which a gradient is multiplied, that are tried for a record. If the sum of products
+exceeds the bound for each of these factors, the record adds nothing."""
 AIM = 1 - 2.0**-14
 """Fraction of the norm bound at which a clip factor aims. The rest allows for the rounding of w_t to integers."""
 _CHECKED = 1 - 2.0**-40

@@ -34,8 +34,8 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""A pair (inputs, errors) for each of some parameters. An error is a gradient by the layer's output. The product of a
-record's input and its error is the record's gradient by the parameter."""
+"""A pair (inputs, errors) for each of some parameters. An error is a gradient by (with respect to) the layer's output.
+The product of a record's input and its error is the record's gradient by the parameter."""
 
 
 class _LastRecords(NamedTuple):
@@ -48,7 +48,8 @@ class _LastRecords(NamedTuple):
 
 
 class ProductSums(IntegerSums, OnePassSums):
-    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
+    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed, that is
+    computed entry by entry.
 
     A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
     gradient by the layer's output. This gradient becomes a product of two vectors of integers. The norm of the record's

@@ -156,7 +156,8 @@ the forward pass, and PyTorch raises an error.
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses by each tensor, or None if the losses are independent of it."""
+    """Returns the gradient of the sum of the losses with respect to each tensor, or None if the losses do not depend on
+    it."""
     if not of:
         return ()
     total = losses.sum()

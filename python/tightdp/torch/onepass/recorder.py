@@ -50,9 +50,9 @@ Kind = tuple[str, tuple[str, ...]]
 class RecordedCall:
     """A recorded call of one of PyTorch's functions.
 
-    ``edge`` is the place in PyTorch's graph where the backward pass computes the gradient by the call's output, or by
-    an argument of the call. ``parts`` gets this gradient, and returns the factors of the gradients by the parameters in
-    the call.
+    ``edge`` is the place in PyTorch's graph where the backward pass computes the gradient by (with respect to) the
+    call's output or an argument of the call. ``parts`` gets this gradient, and returns the factors of the gradients by
+    the parameters in the call.
     """
 
     edge: Any

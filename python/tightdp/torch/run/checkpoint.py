@@ -55,7 +55,8 @@ class Checkpoint:
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
       "!". The mark "s" says that tensors were saved for the first time. A step is charged as soon as its mark is on the
       disk.
-    - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
+    - ``shares.json``: the noise multiplier and the share of norms (the mean clipped norm divided by the norm bound) of
+      each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
       stored with the number of charges before it. The ledger stores the last charge and its turn. By these, it refuses
