@@ -1,7 +1,6 @@
-"""Helpers that all packages of tightdp use and no user imports: checks of arguments, locks, files, texts of numbers,
-devices.
+"""Helpers that all packages of tightdp use and no user imports.
 
 ``_check`` refuses bad arguments. ``number_texts`` rounds printed numbers to the safe side. ``device_probe`` finds the
-accelerator, and ``headers`` finds the installed C++ headers. ``fork_lock`` and ``process_owner`` guard state in a
+accelerator, and ``headers`` finds the installed C++ headers. ``fork_lock`` and ``process_owner`` protect objects in a
 forked child. ``file_lock`` locks the files that outlive a run, and ``files`` and ``strict_json`` read them.
 """

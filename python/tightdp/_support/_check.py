@@ -14,7 +14,7 @@ import numpy.typing as npt
 LARGEST = float(np.finfo(np.float64).max)
 """Largest finite double."""
 MAX_COUNT = 2**53
-"""Largest count. Every integer up to this number is a double, so no engine rounds a count."""
+"""Largest accepted count. Every integer up to 2^53 is a double, so no count is rounded when it becomes a double."""
 
 
 def check_real_argument(name: str, value: Any, accepted: str = "a real number") -> float:
@@ -47,7 +47,7 @@ def check_single_argument(name: str, value: Any, advice: str) -> Any:
 
 
 def check_array_argument(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
-    """Returns ``values`` of any shape as doubles, which may be infinite or NaN. Raises TypeError for other types."""
+    """Returns real numbers, in an array of any shape, as doubles. Infinities and NaN are accepted."""
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and not any(isinstance(x, (bool, str, bytes, type(None))) for x in array.flat):
@@ -77,7 +77,7 @@ def check_count_array_argument(name: str, values: Any) -> npt.NDArray[np.float64
     """Returns ``values`` of any shape as doubles. Raises ValueError unless all are whole numbers in [1, 2^53]."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
     array = check_array_argument(name, values, accepted)
-    # NumPy rounds large integers in a list that also holds floats. So the doubles are compared with the given values.
+    # NumPy rounds large integers in a list that also holds floats. A comparison with the given values finds this.
     given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
@@ -113,8 +113,8 @@ below_one, at_least_one = build_argument_check("[0, 1)"), build_argument_check("
 def check_unambiguous_bounds_argument(name: str, given: Any, columns: int) -> None:
     """Raises ValueError if it is not clear which of the numbers in ``given`` are lower bounds.
 
-    For two columns, two pairs of numbers could be (low, high) of each column, or both lows and then both highs. An
-    array or a tuple of lists is taken as lows and highs, and is accepted.
+    For two columns, ((0, 1), (2, 3)) could mean (low, high) of each column, or two lower and then two upper bounds. An
+    array or a tuple of lists always means lower bounds, then upper bounds, and is accepted.
     """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):
@@ -157,7 +157,7 @@ def check_flag_argument(name: str, value: Any) -> bool:
 
 
 def refuse_masked_array(name: str, values: Any) -> None:
-    """Raises TypeError for an array with a mask, whose masked cells would count as if they had no mask."""
+    """Raises TypeError for an array with a mask, because masked cells would be read like all others."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must be an array without a mask: fill the masked cells, for example with NaN")
 
@@ -189,6 +189,6 @@ _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.m
 def describe_argument(value: Any) -> str:
     """Returns at most a hundred characters of a value's repr, for an error message.
 
-    A large list or text is cut before its repr is formed."""
+    A large list or text is cut first, because its whole repr would take long."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

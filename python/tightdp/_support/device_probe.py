@@ -14,7 +14,7 @@ _MODULE = "tightdp._cuda"
 
 @cache
 def _load_module_of_device_probe() -> ModuleType | ImportError | None:
-    """Returns the compiled module. Returns the error if loading fails, and None if the module was not built."""
+    """Returns the compiled module, the error if loading the module fails, or None if it was not built."""
     if importlib.util.find_spec(_MODULE) is None:
         return None
     try:
@@ -31,7 +31,7 @@ def _get_module_of_device_probe() -> ModuleType | None:
 
 @cache
 def _describe_devices_of_probe() -> tuple[str, ...]:
-    """Describes the devices. The result is cached, because the driver takes a millisecond to describe a device."""
+    """Returns a text about each device. The texts are cached, because the driver takes a millisecond for each."""
     module = _get_module_of_device_probe()
     if module is None:
         return ()

@@ -19,19 +19,19 @@ with suppress(ImportError):  # Windows has no such module
 LOCKS_FOLDERS = fcntl is not None
 """True if a folder can be locked, as on every system but Windows."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
-"""Seconds between two attempts to take a lock: the first pause, and the longest one. Each pause is twice as long as the
-previous one, up to the longest."""
+"""Shortest and longest pause between two attempts to take a lock, in seconds. Each pause is twice the previous one,
+until the longest is reached."""
 
 
 class FileLock:
-    """The lock of a folder or of a file, which is held until ``release_lock`` is called. A missing file is created.
+    """A lock of a folder or a file. The lock is held until ``release_lock`` is called. A missing file is created.
 
-    The lock belongs to the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do: a process loses
+    The lock belongs to the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do. A process loses
     such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
-    A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, so the lock
-    is free when the parent ends. On Windows, the first byte of the file is locked, and the lock belongs to the open
-    handle.
+    A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, because the
+    copy would keep the lock after the parent's end. On Windows, the first byte of the file is locked, and the lock
+    belongs to the open handle.
 
     Raises BlockingIOError if another process, or another ``FileLock`` of this process, holds the lock for longer than
     ``seconds``. Raises another OSError if the file cannot be opened, or if its file system has no locks.

@@ -63,4 +63,4 @@ def _check_file_status(path: str | Path, found: os.stat_result, most: int | None
 
 
 def _open_file_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no pipes among its files
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows lacks O_NONBLOCK

@@ -13,10 +13,10 @@ letter."""
 _PRECISION = 6
 """Number of digits that ``format`` prints if the specification gives no precision."""
 _DIGITS = 18
-"""Number of significant digits with which a double, rounded up or down, reads back as the same double. One unit of the
-last of these digits is less than half the distance between two doubles."""
+"""Number of significant digits to which a double can be rounded, up or down, and still read back as the same double. A
+unit of the last digit is less than half the distance to the next double."""
 _BEFORE_POINT = 400
-"""Bound on the number of digits before the point, for any double and for a hundred times any double."""
+"""Bound on the number of digits before the point. A double has at most 309, and the format % multiplies it by 100."""
 
 
 def format_up(x: float, spec: str = "") -> str:
@@ -101,10 +101,10 @@ def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) 
 
 
 def _place_decimal_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
-    """Returns the digits before the point and after it, and the exponent, for the formats e, g, n and no letter.
+    """Returns the digits before the point and after it, and the exponent, for all formats but f and %.
 
-    ``keep`` keeps zeros at the end. If the format has no letter, at least one digit follows the point. With an empty
-    specification an exponent is used from 10^16 on.
+    If ``keep`` is True, zeros at the end are kept. If the format has no letter, at least one digit follows the point.
+    An empty specification uses an exponent from 10^16 on.
     """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()

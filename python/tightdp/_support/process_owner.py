@@ -1,4 +1,4 @@
-"""Records which process an object belongs to."""
+"""Remembers which process made an object."""
 
 from __future__ import annotations
 

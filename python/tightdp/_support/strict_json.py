@@ -1,8 +1,9 @@
 """Reads objects from JSON text of a bounded size. Only constructors of known classes build the objects.
 
-A file may come from anybody, so its text is not trusted. Text that is too long or has too many values is refused before
-it is parsed. Each value must have the type with which a parameter of a constructor is annotated. Every error in the
-text is a ValueError that says where the error is.
+A file may come from anybody. Its text is therefore not trusted. Text that is too long or has too many values is refused
+before it is parsed. Each value must have the type in the annotation of the constructor's parameter. An error in the
+text raises ValueError with the place of the error. In this module, ``plain`` is a value as Python's JSON parser
+returned it, and ``name`` is its place in the text.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**25
 """Largest size of a file, in bytes: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Largest number of commas and opening brackets in a text. The text has at most about as many values, and each value
-takes some 100 bytes of memory."""
+"""Largest number of commas and opening brackets in a text. The text has at most one value more than such characters,
+and a value takes some 100 bytes of memory."""
 MOST_DIGITS = 400
 """Largest number of digits of an integer. The integer part of a double has at most 309 digits."""
 _NUMBERS = (int, float)
@@ -199,9 +200,9 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
 
 
 def read_nothing_else_in_json(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object of the class ``hint``, whose constructor's annotations name the classes of all objects in it.
+    """Returns an object of the class ``hint``. ``read_json_value`` calls this function if it gets no ``build``.
 
-    This is the ``build`` of callers that pass none."""
+    The objects inside are built from the annotations of the constructor's parameters."""
     return read_json_object(hint, plain, name)
 
 

@@ -20,8 +20,8 @@ from .dp_accounting import TightDPAccountant
 __all__ = ["TightDPAccountantConfig", "accountant"]
 
 _Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
-"""jax_privacy's configuration of an accountant. It is None for versions after 2.0, which have no training accountants
-either."""
+"""jax_privacy's configuration of an accountant. It is None for versions after 2.0, which have neither such
+configurations nor training accountants."""
 
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:

@@ -17,7 +17,7 @@ from ..torch.run.private_run import PrivateRun
 _FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""
 STATEMENT = "privacy_statement.json"
-"""Name of the file with the statement, which is saved beside the model."""
+"""Name of the file beside the saved model that holds the statement."""
 
 
 class PrivateTrainer(Trainer):
@@ -32,7 +32,7 @@ class PrivateTrainer(Trainer):
         go through the model together. The number of steps follows from ``num_train_epochs``, or is ``max_steps``, which
         needs a ``public_size``.
 
-    ``run`` is the ``PrivateRun`` of the last ``train``, and holds the account and the statement. ``save_model`` writes
+    ``run`` is the ``PrivateRun`` that ``train`` made, and holds the account and the statement. ``save_model`` writes
     the statement beside the model. Each record is collated separately, and records of equal shape go through the model
     together. Training is fastest if the tokenizer pads all records to one length. ``max_grad_norm`` is not used,
     because ``max_norm`` bounds each record's gradient.
@@ -44,7 +44,7 @@ class PrivateTrainer(Trainer):
 
     Raises ValueError or TypeError, which names the argument, before any record is read.
 
-    A short example follows. docs/howto/transformers.md has an example that runs.
+    docs/howto/transformers.md has a complete example.
 
     >>> from tightdp.adapters.transformers import PrivateTrainer
     >>> trainer = PrivateTrainer(model, args, train_dataset=data,

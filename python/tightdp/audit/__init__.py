@@ -1,4 +1,4 @@
-"""Audits, in which attacks on a run prove lower bounds on the run's epsilon.
+"""Audits: attacks on training runs, which prove lower bounds on the epsilon of the training.
 
 A canary is a record that the auditor makes up. An audit attacks many runs with one canary, or one run with many
 canaries.
@@ -9,7 +9,8 @@ canaries.
     found.epsilon(1e-5)                           # lower bound; if it exceeds the claim, the claim is wrong
     found.excludes(clf.charged_)                  # compares the whole claimed privacy profile with the evidence
 
-The second kind of audit has one run with 1000 canaries, each of which is included by a fair coin.
+The second kind of audit is one run with, for example, 1000 canaries. A fair coin decides for each canary whether the
+data hold it.
 
     inside = audit.coins(1000)
     audit.one_run(scores, inside, delta=1e-5).epsilon

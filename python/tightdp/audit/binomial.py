@@ -8,12 +8,13 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
-"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. Three log-gammas of up to n log n,
-each within 4 ulp, cause an error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
+"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. The bound is several times the error
+of the three log-gammas in ``compute_attack_log_pmf``. Each log-gamma is at most n log n, and is rounded by at most 4
+units in the last place. The error of the continued fraction, about 1e-15, is negligible."""
 MOST_TRIALS = 10**6
 """Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
-"""Number that replaces a denominator of the continued fraction if the denominator is closer to 0."""
+"""Replacement for a denominator of the continued fraction that is between -1e-300 and 1e-300."""
 _TERMS = 100_000
 """Largest number of terms of the continued fraction. About sqrt(n) terms are needed for n trials (Press et al.,
 Numerical Recipes, section 6.4)."""
@@ -47,8 +48,8 @@ def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
 
 
 def _evaluate_attack_continued_fraction(a: float, b: float, x: float) -> float:
-    """Returns the number a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's method. Here I is the regularised incomplete
-    beta function, and B is the beta function."""
+    """Returns the continued fraction of the incomplete beta function, a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's
+    method. Here I is the regularised incomplete beta function, and B is the beta function."""
     c, d = 1.0, 1.0 / _bound_attack_denominator(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):
@@ -72,7 +73,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     """Returns a lower confidence limit of a proportion, which exceeds the true proportion with probability at most
     ``error``.
 
-    The limit is the p with P[X >= successes | p] = error, where X is binomial with ``trials`` trials.
+    The limit is the p with P[X >= successes] = error, where X is binomial with ``trials`` trials of probability p.
 
     ``trials`` is an integer in [0, 10^6], ``successes`` an integer in [0, ``trials``], and ``error`` is in (0, 1).
     Raises ValueError or TypeError, which names the argument, for any other value.
@@ -86,7 +87,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 
 
 def _check_proportion(successes: int, trials: int, error: float) -> tuple[int, int, float]:
-    """Returns the arguments of a confidence limit. Raises an error that names the one that is out of its range."""
+    """Checks the arguments of a confidence limit, and returns them."""
     trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
     successes = _check.check_count_argument("successes", successes, least=0, most=trials)
     return successes, trials, _check.open_unit("error", error)

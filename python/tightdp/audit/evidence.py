@@ -40,7 +40,7 @@ class Evidence:
     above : whether scores at or above the threshold are accepted.
     runs : the number of runs behind the limits.
 
-    ``paired`` returns an ``Evidence``, and raises the errors about arguments.
+    ``paired`` makes these objects, and raises the errors about arguments.
 
     >>> from tightdp.audit import Evidence
     >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)
@@ -92,9 +92,8 @@ class Evidence:
 
         ``claim`` is a mechanism or a composition. If the claim is true, power <= e^epsilon level + delta(epsilon) at
         every epsilon. A similar inequality holds in the other direction, for 1 - level and 1 - power. Both inequalities
-        are checked with the upper bound of the claim's privacy profile. This check also finds violations at large
-        deltas, for which fewer runs are enough than for violations at small deltas. Raises ValueError if "add" or
-        "remove" is not proved for a mechanism of the claim.
+        are checked with the upper bound of the claim's privacy profile. At small epsilons delta is large, and a few
+        runs can show a violation. Raises ValueError if "add" or "remove" is not proved for a mechanism of the claim.
         """
         for p, q, direction in self._list_test_directions():
             most = _compute_attack_log_rate_ratio(p, q)
@@ -107,7 +106,7 @@ class Evidence:
 
     def _list_test_directions(self) -> list[tuple[float, float, Direction]]:
         """Returns (power, level, direction) of two tests. The first test is for the canary's presence. The second test
-        accepts the other runs, and is a test for the canary's absence."""
+        is for the canary's absence: it accepts all runs that the first test rejects."""
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
 

@@ -1,9 +1,9 @@
 """Audits by one run with many canaries, records that the auditor makes up (Steinke, Nasr and Jagielski 2023).
 
-Each canary is included by a fair coin, and guesses about the coins are counted.
+A fair coin decides whether a canary is included. The audit counts how many of these coins an attacker guesses right.
 
-Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. The section
-proves this term without the assumption that guesses and failures are independent.
+Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. Its proof in
+section 4 does not assume that right guesses and failures of the guarantee are independent.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .binomial import MOST_TRIALS, TAIL_ERROR, compute_attack_log_pmf, compute_a
 from .paired_audit import convert_attack_scores
 
 _LARGEST = 100.0
-"""The largest epsilon that is tried. No affordable number of guesses can show a probability of e^-100."""
+"""The largest epsilon that is tried. To refute it, wrong guesses would have to be as rare as e^-100, and no affordable
+number of guesses can show this."""
 
 
 @dataclass(frozen=True)
 class OneRun:
     """The result of an audit by one run: a lower bound ``epsilon`` at ``delta``, which holds with ``confidence``.
 
-    Of ``guesses`` guesses, ``correct`` were right.
+    ``correct`` of the ``guesses`` guesses were right.
 
     Fields
     ------
@@ -40,7 +41,7 @@ class OneRun:
     canaries : the number of canaries
     guesses, correct : the number of guesses, and of right ones
 
-    ``one_run`` returns a ``OneRun``, and raises the errors about arguments.
+    ``one_run`` makes these objects, and raises the errors about arguments.
 
     >>> from tightdp.audit import one_run
     >>> found = one_run([1.0, 0.0] * 500, [True, False] * 500, delta=1e-6, guesses=100)  # no guess is wrong
@@ -126,8 +127,9 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
     Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
     is P[W >= v], plus the largest probability that failures can add. A failure is a guess that is right only because
-    delta is above 0. The mean number of failures is at most canaries * delta / (1 + e^epsilon), and each failure turns
-    one wrong guess into a right one. So failures add the largest probability if they happen where W is just below v.
+    delta is above 0. The mean number of failures is at most canaries * delta / (1 + e^epsilon). Each failure turns one
+    wrong guess into a right one. Failures add the most to the probability of v right guesses if they happen where W is
+    just below v.
 
     >>> from tightdp.audit import p_value
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins

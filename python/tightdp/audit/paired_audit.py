@@ -35,14 +35,15 @@ def paired(
     scores_with, scores_without : one number for each run, any function of what the run released. NaN counts as +inf.
         The score function must not be chosen by looking at these runs.
     confidence : confidence of the limits, in (0, 1).
-    delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
+    delta : the threshold is chosen for the largest epsilon at this delta, or for the largest mu if ``delta`` is None.
     thresholds : thresholds that were fixed before the runs. Each threshold is tried in both directions, with an equal
         share of 1 - confidence (union bound). None chooses a threshold by the first part of the scores, and computes
         the limits from the other scores alone.
-    holdout : the share of scores, counted from the first, by which the threshold is chosen, in (0, 1).
+    holdout : the fraction of the scores, from the first one on, that only serve to choose the threshold, in (0, 1).
 
-    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The limits are Clopper and Pearson's. The probability
-    that a limit is wrong is at most half of 1 - confidence, or half of a threshold's share of 1 - confidence.
+    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The limits are Clopper and Pearson's. Each of the two
+    limits is wrong with probability at most half of 1 - confidence. If ``thresholds`` are given, this probability is
+    divided by the number of tests.
 
     Raises ValueError for an argument of another shape or out of its range.
 

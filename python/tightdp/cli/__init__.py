@@ -55,8 +55,8 @@ class _CommandParser(argparse.ArgumentParser):
 def build_command_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
     """Returns the parser of ``command``, or of all commands if ``every`` is true.
 
-    The parser lists every command, but the modules of the other commands are not imported, because one of these modules
-    needs scikit-learn.
+    The parser lists every command, but the modules of the other commands are not imported, because some need
+    scikit-learn.
     """
     parser = _CommandParser(
         prog="tightdp", description="Certified differential privacy accounting and private training."
@@ -80,9 +80,9 @@ def build_command_parser(command: str | None, every: bool = False) -> argparse.A
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code.
 
-    The code is 0 if the command succeeded, and 2 after one line about bad input. The code is 3 if a budget does not
-    cover the command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which
-    its help names.
+    The code is 0 if the command succeeded, and 2 if its input was bad. The code is 3 if a budget does not cover the
+    command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which its help
+    names.
     """
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdout is None:  # standard output was closed before the program began

@@ -79,12 +79,12 @@ def keep_existing_model_output(out: Path, force: bool) -> None:
 
 @contextmanager
 def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out``, which ``put_output_in_place`` renames later. If it was not renamed, the file is
-    removed at the end.
+    """Makes a new file beside ``out``, for ``put_output_in_place`` to rename. A file that was not renamed is removed at
+    the end.
 
-    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as the run
-    lives, so only files whose lock is free are removed. Raises ValueError if no file can be made, before anything is
-    spent on the contents of the file.
+    Empty files that killed runs have left are removed as well. Only files whose lock is free are removed, because a
+    live run holds the lock of its file. Raises ValueError if no file can be made, before anything is spent on the
+    contents of the file.
     """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")

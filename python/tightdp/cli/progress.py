@@ -9,13 +9,13 @@ from typing import TextIO
 WIDTH = 30
 """Length of the bar in characters."""
 INTERVAL = 0.1
-"""Least number of seconds between two redraws, short enough to look alive and long enough to cost no time."""
+"""Least number of seconds between two redraws of the bar."""
 
 
 class ProgressBar:
-    """A progress bar, which is drawn when it is called with (done, total), two numbers of releases or of another unit.
+    """A progress bar. A call with (done, total), two numbers of releases or of another unit, draws the bar.
 
-    With a total of None only the count is drawn. Nothing is drawn unless ``shown`` is True.
+    If ``total`` is None, only the number done is drawn. Nothing is drawn unless ``shown`` is True.
     """
 
     def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:

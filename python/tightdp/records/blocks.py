@@ -1,4 +1,4 @@
-"""Defines the interface of data sets that are read block by block, once in each pass."""
+"""Defines the interface of data sets that are read block by block. A pass reads every block once."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Blocks(ABC):
 
     A subclass defines ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``. ``__iter__``
     is called for each pass, and yields each block as a pair: features of shape ``(n, width)`` and n targets. With
-    ``weighted = True`` it yields triples, whose third parts are weights. A weight is a number >= 0 for each record, and
-    must be public or a function of that record alone. The way that the records are divided into blocks does not change
-    a bit of the trained model (docs/theory/blocks.md, section 1). The records must not change during a fit.
+    ``weighted = True``, it yields triples of features, targets and weights. A weight is a number >= 0 for each record,
+    and must be public or a function of that record alone. The trained model has the same bits, however the records are
+    divided into blocks (docs/theory/blocks.md, section 1). The records must not change during a fit.
 
     >>> import numpy as np
     >>> from tightdp.train import Blocks, LogisticRegression
@@ -59,8 +59,8 @@ class Blocks(ABC):
     """Names of the columns of text, by their column numbers. If there are such columns, ``dtype`` is object, and only
     estimators that encode text accept the blocks."""
     ahead = True
-    """True if reading chosen rows needs a pass, so that the batches of several steps are gathered in one pass. False if
-    chosen rows can be read directly."""
+    """True if chosen rows can only be read in a pass over all blocks. Then one pass gathers the batches of several
+    steps."""
     weighted = False
     """True if records have weights, which multiply their losses."""
     typed = True
@@ -158,7 +158,8 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if a number of records or blocks, ``found``, is not ``wanted``, that of the first pass."""
+    """Raises RuntimeError if ``found``, a number of records or blocks, differs from ``wanted``, that of the first
+    pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 
@@ -191,7 +192,7 @@ class UnweightedBlockFunction:
 def validate_weights_of_records(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
     """Returns sample weights as an array with one number for each record.
 
-    Raises ValueError unless all weights are finite and >= 0 and, if ``some`` is True, one of them is above 0. The
+    Raises ValueError unless all weights are finite and >= 0. If ``some`` is True, at least one must be above 0. The
     message quotes no weight.
     """
     try:
@@ -247,7 +248,7 @@ def convert_block_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
 
 
 def count_block_rows(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
-    """Returns the number of rows of a block: ``rows`` if given, or as many rows as take ``BYTES`` bytes."""
+    """Returns the number of rows of a block: ``rows`` if given, or the number that fills ``BYTES`` bytes."""
     each = 32 if dtype.kind == "O" else dtype.itemsize  # a float object and the pointer to it take 32 bytes
     return rows or max(1, BYTES // (max(1, width) * each))
 

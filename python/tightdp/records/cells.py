@@ -1,7 +1,7 @@
 """Reads cells. Each cell is converted without regard to the other cells (docs/theory/exact.md, section 6).
 
 NumPy would give a list the type that fits all of its cells. A single text would turn all numbers into texts, and a
-single float64 would change values that were float32. The type of an array or a column is a public fact. A list, a tuple
+single float64 would change values that were float32. The type of an array or a column counts as public. A list, a tuple
 or an array of objects has no such type, and each of its cells keeps its own type.
 """
 
@@ -21,7 +21,7 @@ from .text import write_cell_as_text
 NESTED = (list, tuple, dict, set, np.ndarray)
 """Types that a cell never has, because they hold several values."""
 NUMERIC = "biuf"
-"""Kinds of arrays whose cells can be compared as numbers."""
+"""NumPy's letters for the types of numbers: booleans, integers, unsigned integers and floats."""
 WHOLE = range(-(2**63), 2**63)
 """Whole numbers that an array of 64-bit integers holds."""
 
@@ -42,7 +42,7 @@ def as_column_of_cells(cells: Any) -> NDArray[Any]:
     if hasattr(cells, "to_numpy"):
         try:
             return np.asarray(cells.to_numpy(dtype=object, na_value=None))
-        except TypeError:  # a library other than pandas, which would turn integers into floats if one is missing
+        except TypeError:  # not pandas: with a missing cell, to_numpy() would make floats of integers
             cells = cells.to_list()
     if hasattr(cells, "__array__"):
         return np.asarray(cells)

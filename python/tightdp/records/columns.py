@@ -28,7 +28,7 @@ class NumberColumn:
     low: float
     high: float
     missing: float | None = None
-    """Number that replaces missing numbers. With None they stay missing."""
+    """Number that replaces missing numbers. If it is None, missing numbers stay missing."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -50,7 +50,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A text column with its categories. A text that is not among them becomes a row of zeros."""
+    """A text column with its categories. Any other text becomes a row of zeros."""
 
     name: str
     categories: tuple[str, ...]
@@ -186,7 +186,7 @@ def _plan_column(
 
 
 def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
-    """Returns features (n, d) in [0, 1]. Missing numbers that nothing replaces become NaN."""
+    """Returns features (n, d) in [0, 1]. A missing number becomes NaN, unless its column declares a replacement."""
 
     def encode_column(column: Column) -> NDArray[np.float64]:
         """Returns the features of one column."""

@@ -45,7 +45,7 @@ def _copy_blocks_to_file(blocks: Blocks) -> Iterator[Blocks]:
     """
     file = None
     with suppress(OSError):  # raised if no folder is writable
-        # Only this process can read the file. Without a buffer a failed write raises its error at once.
+        # The file has no buffer, so that a failed write raises its error at once.
         file = tempfile.TemporaryFile(buffering=0, dir=_find_folder_of_copy())  # noqa: SIM115
     if file is None:
         yield blocks

@@ -28,7 +28,8 @@ FORMAT = 1
 MOST = 1000
 """Largest number of labels, or of categories of a column. A column with more values probably holds measurements, names
 or keys."""
-# The notes in a draft: DRAFT if it holds values from the records, KINDS if it holds only the kinds of the columns.
+# The note in a draft of a schema. DRAFT is for a draft with values from the records, and KINDS for a draft that only
+# states the kinds of the columns.
 DRAFT = (
     "NOT PRIVATE: read off the records. Replace each bound, each list and each number for missing ones by what is "
     "known without them, drop what names people, and then delete this entry. Keep the draft as you keep the records."
@@ -45,9 +46,9 @@ CODE = re.compile(r"0[0-9]+")
 FEWEST = 20
 """Smallest number of records for which a column whose values all differ is taken for an identifier.
 
-If there are fewer records, even their ages may all differ."""
+Among fewer records, even ages may all differ by chance."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column. Here and below, "learn" says that the values are to be learned with noise."""
+"""Labels, or the categories of a column. "learn" says that the values are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
@@ -139,7 +140,7 @@ def _read_schema_values(name: str, plain: Any, least: int) -> Values:
 
 
 def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple[str, ...]:
-    """Returns ``values``. Raises ValueError unless they are at least ``least`` texts, all different."""
+    """Returns ``values``. Raises ValueError unless they are ``least`` to ``MOST`` texts, all different."""
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
         raise ValueError(
             f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_argument(list(values))}"
@@ -150,10 +151,10 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
 
 
 def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns a draft of a schema, whose values are taken from the records, so that it is not private.
+    """Returns a draft of a schema. The draft is not private, because its values are taken from the records.
 
-    With ``learn`` the draft says what kind each column is, and holds no values of the records. ``missing`` are the
-    texts that counted as missing when ``rows`` was read. The draft's note names the entries that must be corrected,
+    With ``learn``, the draft holds no values of the records, and only states the kind of each column. ``missing`` are
+    the texts that counted as missing when ``rows`` was read. The draft's note names the entries that must be corrected,
     because ``Schema.read`` would refuse them.
     """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
@@ -221,12 +222,12 @@ def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[st
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
-        flag = set(finite) <= {0.0, 1.0}  # such bounds hold by definition: learning them would cost budget
+        flag = set(finite) <= {0.0, 1.0}  # 0 and 1 bound any truth value, and learning them would cost budget
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]
         if len(known) < len(cells):
-            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # cannot overflow
+            found["missing"] = LEARN if learn else 2 * float(np.median(np.divide(finite, 2)))  # halves avoid overflow
         return found
     values = sorted(set(cells).difference(NO_VALUE))
     if values and len(values) <= min(MOST, max(2, len(cells) // 10)):

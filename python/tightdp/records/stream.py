@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
 """Function that makes records from a block. Each record depends on its own row alone."""
 Part = Callable[[Records], Integers]
-"""Function that sums over some records."""
+"""Function that returns a sum over some records."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class BlockSum:
 class RecordStream:
     """Records in blocks. The queries of training are sums over all of these records, or over Poisson batches of them.
 
-    The records of ``blocks`` have been counted. ``largest`` is the declared largest weight, which matters only if the
-    blocks hold weights.
+    An earlier pass has counted the records of ``blocks``. ``largest`` is the declared largest weight, and is not used
+    unless the blocks hold weights.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class RecordStream:
         yield work(*batch)
 
     def _count_batches_ahead(self, probability: float) -> int:
-        """Returns the number of batches that have ``AHEAD`` bytes of features on average, but at most the number of
-        batches in an epoch."""
+        """Returns the number of batches to gather in one pass. Their features take ``AHEAD`` bytes on average, or fewer
+        if an epoch has fewer batches."""
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
 

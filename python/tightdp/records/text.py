@@ -23,7 +23,7 @@ SHOWN = 50
 def write_cell_as_text(cell: Any) -> str:
     """Returns ``str`` of a cell, except that whole floats are written as integers.
 
-    A data frame turns a column of integers into floats if a cell is missing, and the column must keep its categories.
+    A data frame turns integers into floats if a cell is missing. The texts of the other cells must not change by that.
     """
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
         return str(int(cell))

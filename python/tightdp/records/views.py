@@ -191,9 +191,8 @@ class RandomRecordSubset(Sequence[Rows]):
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
-        """Returns the numbers among all records of some records of the subset.
-
-        ``chosen`` are the ascending numbers of these records in the subset.
+        """Translates numbers of records within the subset to their numbers among all records. The numbers ``chosen``
+        ascend.
         """
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))

@@ -1,4 +1,5 @@
-"""Private training of PyTorch models in a usual training loop. The package needs PyTorch, and is imported by its name.
+"""Private training of PyTorch models in a usual training loop. The package needs PyTorch, and is imported on its first
+use.
 
 ``make_private`` takes a model, an optimizer and a data set, and returns a run. The run has a loader of Poisson batches,
 a method for private steps, and an account. A private step clips gradients, adds them up and adds noise. The model is

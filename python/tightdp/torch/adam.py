@@ -15,16 +15,16 @@ class DPAdam(torch.optim.Optimizer):
     """Adam whose second moments are corrected for the noise (Tang, Shpilevskiy and Lecuyer 2023, arXiv:2312.14334).
 
     Adam divides m, a running mean of gradients, by the square root of v, a running mean of squared gradients. If
-    gradients are private, v is mostly the variance of the noise. This variance is the same in every coordinate, so Adam
-    becomes gradient descent with momentum. ``DPAdam`` subtracts ``noise``, the variance of the noise, from v. A step of
-    ``DPAdam`` is the learning rate times m / (sqrt(max(v - noise, floor)) + damping), where m and v are corrected for
-    their start at 0.
+    gradients are private, v is mostly the variance of the noise. This variance is the same in every coordinate. Adam
+    then divides all coordinates by nearly the same number, and so becomes gradient descent with momentum. ``DPAdam``
+    subtracts ``noise``, the variance of the noise, from v. A step of ``DPAdam`` is the learning rate times m /
+    (sqrt(max(v - noise, floor)) + damping). Here m and v are corrected for their start at 0.
 
     ``floor`` is the standard deviation that the noise alone gives to v, after the steps so far. It is
     noise sqrt(2 sum w^2), where w are the weights of the squared gradients in v. A value of v - noise below the floor
-    cannot be told from 0. As steps are taken, the floor falls from sqrt(2) times ``noise`` to
-    sqrt(2 (1 - beta2) / (1 + beta2)) times ``noise``, where beta2 is the second of the ``betas``. In the paper the
-    floor is a constant that must be tuned.
+    cannot be told from 0. As steps are taken, the floor falls from sqrt(2) times ``noise`` to sqrt(2 (1 - beta2) / (1 +
+    beta2)) times ``noise``. Here beta2 is the second of the ``betas``. In the paper the floor is a constant that must
+    be tuned.
 
     The corrections are post-processing of releases and cost no privacy. Without noise the optimizer is
     ``torch.optim.AdamW``.

@@ -88,12 +88,12 @@ def make_private(
     noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``.
     public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.
-    arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
-        uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
-        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` of the run shows what was used.
-        "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
-        are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
-        embeddings, norm layers and modules that are made of these.
+    arithmetic : the way in which gradients are computed and added up. "auto" takes "products" for records of a form
+        that "products" supports, and "exact" for other records. For AdaCliP, for DPIS and with a bound for each
+        parameter it always uses "exact". ``ways_`` of the run shows what was used.
+        "products" computes exact sums from one backward pass. If each record passes a linear layer once, its gradients
+        are added as products of integers. All other gradients are formed, that is computed entry by entry. "products"
+        supports linear layers, convolutions, embeddings, norm layers and modules that are made of these.
         "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
         for all records and sees no values.
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
@@ -104,8 +104,8 @@ def make_private(
         and how records are collated.
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
         which ``losses_`` of the run then has. The charge stays the same. The loss takes a share of the charge, which
-        makes the noise on the gradients a little larger. ``noise_multiplier`` is that of loss and gradients together.
-        ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
+        makes the noise on the gradients a little larger. ``noise_multiplier`` then holds for loss and gradients
+        together. ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
         which is for experiments and never for a release.
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -173,7 +173,7 @@ def make_private(
     }  # fmt: skip
     size = sum(p.numel() for p in parameters.values())
 
-    # The parts of a run are made in the order in which they act. Each part uses the parts above it.
+    # The parts of a run are made in the order in which they act.
     saved = SavedRun(world, folder, files, about)
     key = RunKey(world, seed)
     made = plan_run(

@@ -58,18 +58,18 @@ class TightDPAccountant(PrivacyAccountant):
     ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
     any other result.
 
-    Under REPLACE_ONE the account depends on the bound that noise is relative to. ``noise_relative_to`` names this
-    bound. The value "contribution" stands for the bound on one record's contribution, and "sensitivity" for the
-    sensitivity of the query under the relation. The value "clipped_sum" stands for the sensitivity of a clipped sum,
-    which is twice the bound on a contribution. By default noise is relative to the contribution, as dp_accounting
-    defines its events. Only for samples of a fixed size the default is the sensitivity, because only dp_accounting's
-    ``RdpAccountant`` accepts such samples, and reads their noise so. If the class is called like ``RdpAccountant``, as
-    ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
+    Noise multipliers are relative to a bound, and under REPLACE_ONE the account depends on which bound this is.
+    ``noise_relative_to`` names the bound. The value "contribution" stands for the bound on one record's contribution,
+    and "sensitivity" for the sensitivity of the query under the relation. The value "clipped_sum" stands for the
+    sensitivity of a clipped sum, which is twice the bound on a contribution. By default noise is relative to the
+    contribution, as dp_accounting defines its events. For samples of a fixed size the default is the sensitivity, as in
+    dp_accounting's ``RdpAccountant``, the only accountant of dp_accounting that accepts such samples. If the class is
+    called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the sensitivity.
 
     All relations are accepted. For an event without a known bound, and for parameters out of their range,
-    ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
-    The raised error is a ValueError too. For other questions than epsilon and delta, use ``accountant.composition``
-    with the relation ``accountant.neighbors``.
+    ``supports(event)`` is False. In these cases ``compose`` raises UnsupportedEventError, which names the event or the
+    parameter. The raised error is a ValueError too. For other questions than epsilon and delta, use
+    ``accountant.composition`` with the relation ``accountant.neighbors``.
 
     Several threads may use an accountant at once. Copies, by ``copy`` or ``pickle``, are independent accounts.
 
@@ -107,7 +107,7 @@ class TightDPAccountant(PrivacyAccountant):
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:  # the ledger changes in place
+        with self._lock:  # dp_accounting's ledger of events changes in place
             return copy.deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class TightDPAccountant(PrivacyAccountant):
         If UnsupportedEventError or ValueError is raised, nothing is added.
         """
         with self._lock:
-            if not is_event_short(event):  # dp_accounting would write all of it in an error message
+            if not is_event_short(event):  # dp_accounting's error messages would hold all of it
                 refused = self._maybe_compose(event, count, False)
                 if refused:
                     raise RefusedEventError(
@@ -226,7 +226,7 @@ class TightDPAccountant(PrivacyAccountant):
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Returns upper bounds on the true positive rates of any test.
 
-        ``deltas`` has no effect. dp_accounting evaluates its curve at these deltas.
+        ``deltas``, at which dp_accounting evaluates its curve, has no effect.
 
         ``false_positive_rates`` are numbers in [0, 1].
         """
@@ -252,8 +252,8 @@ class TightDPAccountant(PrivacyAccountant):
         """Returns the composition to bound, and the relation to bound it for.
 
         Some mechanisms may have parameters that are stated for neighbours under "replace". Then the relation is
-        "add_or_remove", and every other mechanism is translated. The dominating pair of the translation, for adding or
-        removing a record, is the pair of the original mechanism for replacing one.
+        "add_or_remove", and every other mechanism is translated. The translation has, for adding or removing a record,
+        the dominating pair that the mechanism has for replacing one.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:

@@ -22,11 +22,9 @@ _TANGENTS = 512
 """Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where a
 bound on the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""Limits of the tangents' epsilons: the epsilon at delta ``_LEAST_DELTA``, and ``_STEEPEST``. The smaller limit
-holds."""
+"""The tangents' epsilons end at the epsilon whose delta is ``_LEAST_DELTA``, or at ``_STEEPEST`` if that is smaller."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
-"""Default false positive rates for an estimate of mu. The smallest rate is as small as the smallest default rate of
-dp_accounting."""
+"""Default false positive rates for an estimate of mu. The smallest rate is that of dp_accounting's defaults."""
 
 
 def bound_epsilon_for_adapter(

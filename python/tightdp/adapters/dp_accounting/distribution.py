@@ -1,7 +1,8 @@
 """Builds privacy loss distributions of dp_accounting from tightdp's bounds (docs/theory/conversions.md section 13).
 
-Upper bounds of delta at the points of a grid are joined by chords. The privacy profile is convex in e^epsilon, so the
-lower convex hull of the points is above it. The hull is the profile of a loss distribution on these points.
+Upper bounds of delta at the points of a grid are joined by chords over e^epsilon. The privacy profile is convex in
+e^epsilon, so no chord is below it, nor is the lower convex hull of the points. The hull is the privacy profile of a
+loss distribution on the grid.
 """
 
 from __future__ import annotations
@@ -30,23 +31,25 @@ TAIL = 1e-15
 """Bound on the part of delta that the largest losses contribute together. These losses are made infinite, as in
 dp_accounting."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
-"""Three tolerances: relative amounts by which a chord may exceed delta, roughly. ``TOLERANCE`` is for bounds that take
-microseconds to compute, ``COARSE`` for bounds that take milliseconds, and ``COARSEST`` for slower bounds. More
-mechanisms take longer, so the first two tolerances are multiplied by the number of distinct mechanisms, up to
+"""Three rough limits of the amount by which a chord may exceed delta, relative to delta. ``TOLERANCE`` is for bounds
+that take microseconds to compute, ``COARSE`` for bounds that take milliseconds, and ``COARSEST`` for slower bounds.
+More mechanisms take longer, so the first two tolerances are multiplied by the number of distinct mechanisms, up to
 ``COARSEST``."""
 SLOW_WORK = 10**7
-"""Units of work of a bound that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
+"""Work, as ``work_spent`` counts it, of a bound that takes about ten milliseconds, as with noise multipliers below
+0.25."""
 MOST_WORK = 3 * 10**10
-"""Units of work for the bounds of one order, about a quarter of a minute. One bound may take eight seconds."""
+"""Budget of work for all bounds of one direction, such as adding a record: about a quarter of a minute. A
+single bound may take eight seconds."""
 _PROBES = 0.0, 0.25, 0.5, 0.75
-"""Losses, relative to the largest one, at which the work of a bound is measured. It differs along the curve: with
-little noise a sum over few participations serves at its ends, and only the grid engine in the middle."""
+"""Losses, relative to the largest one, at which the work of a bound is measured. The work differs along the curve. With
+little noise, the ends of the curve need only a sum over few participations of a record, and the middle needs the grid
+engine."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
 """Relations under which a bound covers both orders of a pair of neighbours."""
 MOST_POINTS = 1 << 26
-"""Largest number of grid points from the lowest to the highest loss. dp_accounting keeps all of these points, which
-then take 512 MiB for each direction. At a noise multiplier of 0.1, the smallest one that calibrations of riskcal try,
-dp_accounting's own distribution has 2.2e7 points."""
+"""Largest number of grid points from the lowest to the highest loss. dp_accounting keeps a double for each point, 512
+MiB for each direction. Its own distribution has 2.2e7 points at a noise multiplier of 0.1."""
 LONG = 1 << 20
 """Number of points from which this module fills the array of masses itself, because dp_accounting fills the array point
 by point in Python."""
@@ -54,13 +57,12 @@ _COARSER = 10.0
 """Largest factor by which the tolerance is multiplied on a coarse grid, whose users want speed more than accuracy. The
 factor is the interval divided by the default interval."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Numbers of intervals at the start. Later, each interval whose chord is too far above delta is halved. ``_FIRST`` is
-for the grid engine, which bounds delta at many epsilons in one pass. ``_FIRST_SLOW`` is for mechanisms whose bounds are
-slow."""
+"""Numbers of intervals between points at the start. Later, each interval whose chord is too far above delta is halved.
+``_FIRST`` is for the grid engine, which bounds delta at many epsilons in one pass. ``_FIRST_SLOW`` is for mechanisms
+whose bounds are slow."""
 _INFLATED = 1 + 1e-6
-"""Factor by which each delta is multiplied. The factor exceeds 1 by the default width of a bound. So the distribution's
-delta is not below other upper bounds on the same profile, and the roundings in dp_accounting do not move it below the
-profile."""
+"""Factor by which each delta is multiplied: 1 plus the default relative width of a bound. The product is not below
+other upper bounds on the same profile, and roundings in dp_accounting do not move it below the profile."""
 
 
 def privacy_loss_distribution(
@@ -101,7 +103,7 @@ def privacy_loss_distribution(
         and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts
     ):
         neighbors = (
-            "add_or_remove"  # both relations give the same bounds here, and this one bounds each order separately
+            "add_or_remove"  # both relations give the same bounds, and add_or_remove bounds each order separately
         )
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # This profile bounds both orders of the neighbours, so one distribution serves both.
@@ -132,7 +134,7 @@ def _bound_exported_pld_delta(run: Composable, neighbors: Neighbors, interval: f
 
 
 def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
-    """Returns upper bounds of delta at multiples of ``interval``, of which the budget of work decides how many."""
+    """Does the work of ``_bound_exported_pld_delta`` within the current budget."""
     top = _find_highest_exported_pld_loss(run, neighbors, interval)
     probes: list[Bound] = []
     most_work = 0
@@ -165,7 +167,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
     found = bound_exported_pld_deltas(nodes)
     gaps = list(pairwise(nodes))
-    # Bounds that a spent budget cut short lie above the curve, and halving beside them would not end.
+    # A spent budget makes bounds so loose that halving the intervals beside them would not end.
     while work_charge(0) and (
         gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]
     ):
@@ -187,7 +189,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
 
 
 def _compute_exported_pld_chord_share(part: float, whole: float) -> float:
-    """Returns (e^part - 1) / (e^whole - 1), where ``whole`` is an interval's width in epsilon and ``part`` the distance
+    """Returns (e^part - 1) / (e^whole - 1). Here ``whole`` is an interval's width in epsilon, and ``part`` the distance
     of a point from its start. This is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 

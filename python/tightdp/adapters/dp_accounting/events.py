@@ -121,7 +121,7 @@ def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None
 def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as in dp_accounting, since no noise is uniform on all integers
+    if event.noise_parameter == 0:  # as in dp_accounting: uniform noise on all integers does not exist
         return REVEALS
     return m.DiscreteLaplace(invert_event_parameter_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
@@ -146,7 +146,8 @@ def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechan
 
 def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
-    # Leaving out a record would shift all later records to other steps. A record that replaces one may be in any step.
+    # The mechanism covers no other relation. Leaving out a record would shift all later records to other steps, and a
+    # record that replaces another may be in any step.
     if reading.relation != SPECIAL:
         raise ValueError(
             f"neighboring_relation must be `REPLACE_SPECIAL` for `SingleEpochTreeAggregationDpEvent`. Found "
@@ -183,7 +184,7 @@ def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mecha
 
 
 def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of two outputs: the output for an answer, and the uniform output for the special record.
+    """Returns the privacy loss between the output for an answer and the uniform output for the special record.
 
     Proof: docs/theory/conversions.md section 11.
     """
@@ -306,7 +307,7 @@ def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = Fa
     """Returns one mechanism for all events that run on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
     ``varies`` says that the sample may have one record more or less. A guarantee that is stated for replacing a record
-    does not cover such a sample, and raises ValueError.
+    does not cover such a sample, and ValueError is raised.
     """
     found = list(list_parts_of_event(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):

@@ -9,7 +9,8 @@ import math
 from typing import NamedTuple
 
 _SLACK = 2.0**-48
-"""Bound on the rounding error of a mass, relative to the sum of its terms. There are at most thirty-two roundings."""
+"""Bound on the rounding error of a mass, relative to the sum of its terms. At most 32 roundings contribute, each by at
+most 2^-53."""
 
 
 class ExportedPLDMasses(NamedTuple):
@@ -21,7 +22,8 @@ class ExportedPLDMasses(NamedTuple):
 
 
 def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
-    """Returns the loss distribution of a pair whose privacy profile is above every profile within the bounds.
+    """Returns the loss distribution of a pair of distributions whose privacy profile is above every profile that meets
+    the bounds.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
     pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss
@@ -63,7 +65,7 @@ class _ExportedPLDCurve:
 
         The mass is x (s - t), where x = e^(k interval), -s is the slope before x, and -t is the slope after x. The
         second result is the sum of the absolute values of the mass's terms, to which the rounding error is
-        proportional. If ``low`` is None, it stands for x = 0. If ``high`` is None, it stands for infinity.
+        proportional. None stands for x = 0 as ``low``, and for infinity as ``high``.
         """
         left, left_terms = self._compute_slope_before(low, k)
         right, right_terms = self._compute_slope_behind(k, high)
@@ -94,7 +96,8 @@ class _ExportedPLDCurve:
 
 
 def _make_exported_pld_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
-    """Returns the bounds in the order of k, each lowered to ``start`` and to the bound before it if it is larger."""
+    """Returns the bounds in the order of k. Each is lowered to ``start`` or to the bound before it, if either is
+    smaller."""
     found, least = {}, start
     for k in sorted(values):
         least = found[k] = min(least, values[k])

@@ -141,8 +141,8 @@ def _make_certified_pld(
 ) -> CertifiedDistribution:
     """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
 
-    Under REPLACE_ONE the mechanism is translated first. The dominating pair of the translation, for adding or removing
-    a record, is the pair of ``mechanism`` for replacing one.
+    Under REPLACE_ONE the mechanism is translated first. The translation has, for adding or removing a record, the
+    dominating pair that ``mechanism`` has for replacing one.
     """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
@@ -156,8 +156,8 @@ def _sample_pld_mechanism(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mecha
 
 
 class FractionalSensitivityError(TypeError, ValueError):
-    """Error for a sensitivity that is not an integer. For such a value, tightdp raises TypeError, and dp_accounting
-    raises ValueError."""
+    """Error for a sensitivity that is not an integer. The class is a TypeError, as elsewhere in tightdp, and a
+    ValueError, as in dp_accounting."""
 
 
 def _check_pld_sensitivity(sensitivity: Any) -> int:
@@ -244,7 +244,7 @@ def from_discrete_laplace_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Returns the distribution of integer noise n of weights e^(-``parameter`` |n|) on a Poisson sample."""
+    """Returns the distribution of integer noise on a Poisson sample: P[n] is proportional to e^(-``parameter`` |n|)."""
     if not pessimistic_estimate:
         return theirs.from_discrete_laplace_mechanism(
             parameter,
@@ -267,7 +267,9 @@ def from_discrete_gaussian_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Returns the distribution of integer noise n of weights e^(-n^2 / (2 ``sigma``^2)) on a Poisson sample."""
+    """Returns the distribution of integer noise on a Poisson sample.
+
+    P[n] is proportional to e^(-n^2 / (2 ``sigma``^2))."""
     if not pessimistic_estimate or truncation_bound is not None:
         return theirs.from_discrete_gaussian_mechanism(
             sigma,

@@ -73,8 +73,8 @@ class EventReading(NamedTuple):
     def check_contributions(self, event: Any) -> None:
         """Raises ValueError for a sample of random size if only a sensitivity under REPLACE_ONE is known.
 
-        If a record is not drawn, the result may differ from the result with the record by more than half of the
-        sensitivity. So half of the sensitivity is no bound on one contribution.
+        Leaving out a record may change the result by more than half of the sensitivity. So half of the sensitivity is
+        no bound on one contribution.
         """
         if self.relation == REPLACE and self.unit == "sensitivity":
             raise ValueError(

@@ -29,8 +29,8 @@ class Refused(Exception):
 def iterate_event_leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """Yields the events that are not compositions, in order, with their total counts. No object is yielded twice.
 
-    Events may be nested deeply, so the function does not use recursion. A shared event may stand for more runs than
-    could be listed, so its counts are added up.
+    Events may be nested deeply, so the function does not use recursion. An event may occur in more places than could be
+    listed, so its counts in all places are added up.
     """
     counts = {id(event): 1}
     for node, children in _order_composed_events(event):

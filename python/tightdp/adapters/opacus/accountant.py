@@ -20,11 +20,11 @@ from .._orders import choose_order_for_adapters
 Entry = tuple[Any, Any, Any]
 """Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
 _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
-"""Type of the values that are kept between calls: a history, its account, and the process that has the account."""
+"""Type of the values that are kept between calls: a history, its account, and the process that owns the account."""
 
 _NO_NOISE = 1e-9
 """Smallest noise multiplier that counts as protection. If every noise multiplier meets the target, Opacus' search for
-the smallest one halves the noise without end. Smaller values than this number show that it does."""
+the smallest one halves the noise without end. Noise multipliers below this number are taken for such a search."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -71,9 +71,9 @@ class Accountant(IAccountant):
         """Returns an upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
 
         The bound is 0.0 before the first step. The bound is infinite after a step without noise, and for ``delta`` = 0.
-        At noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds. The bound of
-        ``composition`` may take 0.4 s. The faster bound may exceed this bound by one part in 1,000, or by one part in
-        100 below a noise multiplier of 0.025.
+        At noise multipliers up to 0.4, a faster bound is used, which takes a few milliseconds. The bound of
+        ``composition`` may take 0.4 s. The faster bound may be larger by one part in 1,000, or by one part in 100 below
+        a noise multiplier of 0.025.
 
         Epsilon is 0 even without noise if ``delta`` is at least the probability that a record is in any batch. Every
         noise multiplier then meets every target. The search of Opacus' ``get_noise_multiplier`` for the smallest noise
@@ -92,9 +92,8 @@ class Accountant(IAccountant):
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        With the best order, the Renyi divergence alone would give the smallest bound. The order is only for
-        information, and is returned because Opacus' ``RDPAccountant`` returns one. The order is 0 before the first
-        step.
+        The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned for
+        information, as by Opacus' ``RDPAccountant``, and is 0 before the first step.
 
         ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers and at least one of them is above 1.
         """

@@ -18,7 +18,7 @@ def require_replaceable_opacus_batches(data_loader: Any) -> None:
     """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
 
     Poisson batches may replace only such batches. A sampler with weights or with replacement draws records with other
-    probabilities, and a sampler of a subset leaves out records that Poisson batches would hold.
+    probabilities. A sampler of a subset leaves out records that Poisson batches would hold.
     """
     if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingOpacusSampler):
         return
@@ -61,7 +61,7 @@ def prepare_empty_opacus_batches(loader: Any) -> None:
 
     Opacus takes the form of an empty batch from the first batch that has a record. Before that, Opacus guesses a batch
     of lists, which fails for records that are dicts. So this function collates record 0. Only the shapes and types of
-    this record matter, and the shapes and types of all records are taken to be public.
+    this record matter, which are taken to be public for all records.
     """
     collate = loader.collate_fn
     if isinstance(collate, CollateFnWithEmpty) and collate.first_batch is None and len(loader.dataset):

@@ -31,7 +31,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     """``opacus.PrivacyEngine`` with the same methods and parameters, but with tightdp's account, batches and noise.
 
     - The account is ``Accountant``. ``make_private_with_epsilon`` finds the smallest noise multiplier whose certified
-      bound meets the target. Steps that the account holds already count towards the target.
+      bound meets the target. Earlier steps in the account count towards the target.
     - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise. With
       ``make_private(arithmetic="float")`` they add floats, and the account leaves out what roundings reveal. Ghost and
       adaptive clipping, which also add floats, run in Opacus' own optimisers, with a warning.
@@ -40,8 +40,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
-    Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused: a
-    ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of Opacus.
+    Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused. These
+    are a ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of
+    Opacus.
 
     ``accountant`` is "tightdp", or the name of one of Opacus' accountants. Methods raise ValueError or TypeError,
     which names the argument.
@@ -172,7 +173,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> Any:
         """Returns the result of ``make_private`` with the smallest noise multiplier that meets the target.
 
-        The target is met after ``epochs`` epochs. Steps that the account already holds count towards the target.
+        The target is met after ``epochs`` epochs. Earlier steps in the account count towards the target.
         ``target_epsilon`` is >= 0, in nats, and ``target_delta`` is in [0, 1]. The other parameters are as in Opacus.
         """
         if not isinstance(self.accountant, Accountant):
@@ -237,7 +238,7 @@ def _predict_opacus_report(
 
 
 def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
-    """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
+    """Returns the hook that charges a step of an optimiser. The sums of a step may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)
     each. So the step is charged as k such sums (docs/theory/training.md, section 5). Batches that are not Poisson

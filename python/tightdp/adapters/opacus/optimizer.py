@@ -51,7 +51,7 @@ class _OpacusStepSums:
     """Upper bound on the number of the loader's batches whose examples are in the sums. One record may be in all of
     these batches."""
     last: int | None = None
-    """Number of the last batch whose examples are in the sums, as the loader's sampler counts batches."""
+    """Number of the last batch whose examples are in the sums. The loader's sampler counts batches."""
 
     @property
     def sensitivity(self) -> float:
@@ -82,7 +82,7 @@ class ExactOpacusOptimizer(_Base):
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None
-        # The sampler of the loader, and whether batches are drawn before their steps.
+        # The sampler of the loader, and whether worker processes draw batches ahead of their steps.
         self._loader: tuple[CountingOpacusSampler, bool] | None = None
         self._iterations = 0
         self._signalled: list[int | None] = []
@@ -199,7 +199,8 @@ class ExactOpacusOptimizer(_Base):
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
-        ``physical`` is the number of physical batches that were added together. All of them are counted.
+        ``physical`` physical batches were added together. Each counts as new, but for one if the sampler has drawn no
+        batch since the last count.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
@@ -261,7 +262,7 @@ class ExactOpacusOptimizer(_Base):
                 f"were begun without noise, in floats"
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
-            if self._source is None and self.generator is not None:  # read at the first step, as in Opacus
+            if self._source is None and self.generator is not None:  # the first step reads the generator, as in Opacus
                 self._source = _seed_opacus_noise(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
@@ -298,8 +299,9 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). The noise is added once in
     each logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
-    The account idealises the per-example gradients: PyTorch computes them in batched products of floats, whose
-    roundings may depend on other examples. The account leaves out what these roundings reveal.
+    The account treats each per-example gradient as a function of its example. PyTorch computes gradients in batched
+    products of floats, whose roundings may depend on other examples. The account leaves out what these roundings
+    reveal.
 
     The parameters are as in Opacus, except for these:
 

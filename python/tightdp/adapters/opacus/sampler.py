@@ -1,4 +1,4 @@
-"""Samplers of batches. One sampler draws Poisson batches with the charged probability, and the others count batches."""
+"""Samplers of batches. All of them count their batches, and one draws Poisson batches with the charged probability."""
 
 from __future__ import annotations
 

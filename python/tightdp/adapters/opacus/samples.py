@@ -14,9 +14,11 @@ back-propagated gradients."""
 def keep_opacus_grad_samples(hooks: Any) -> None:
     """Makes Opacus' hooks keep the gradients that their samplers return, instead of adding them to an array of zeros.
 
-    Three kinds of gradients are still copied. Other gradients are added to the first kind. The second kind has fewer
-    examples than the batch, as with packed sequences. The third kind shares memory with other tensors, which a later
-    addition in place would change.
+    Gradients are still copied in three cases:
+
+    - Further gradients of the same parameter are added to them.
+    - They have fewer examples than the batch, as with packed sequences.
+    - They share memory with other tensors, which a later addition in place would change.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {

@@ -82,7 +82,8 @@ class PrivacyRandomVariable:
         )
 
     def _find_edge(self, sign: float) -> float:
-        """Returns a power of two beyond which the distribution function shows no mass, on the side of ``sign``."""
+        """Returns the first power of two t, up to 2^16, with cdf(t) = 1. If ``sign`` is -1, the condition is cdf(-t) =
+        0."""
         edge = 2.0**-10
         while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
@@ -107,7 +108,7 @@ class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
         q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
         inner = mechanism.mechanism if isinstance(mechanism, m.PoissonSampled) else mechanism
         match inner:
-            case m.Gaussian(sigma):  # the loss is ln(1 - q + q e^y), with y = z/sigma^2 - 1/(2 sigma^2)
+            case m.Gaussian(sigma):  # the loss is ln(1 - q + q e^y), y = z/sigma^2 - 1/(2 sigma^2), z the output
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
                 y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)

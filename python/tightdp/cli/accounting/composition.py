@@ -140,7 +140,7 @@ def make_bound_command(
     return add_command_arguments, run_command
 
 
-# Help texts of the options --delta and --epsilon, at whose value the other quantity is bounded.
+# Help texts of the option, --delta or --epsilon, that gives the value at which the other quantity is bounded.
 _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 

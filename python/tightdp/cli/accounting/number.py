@@ -48,7 +48,7 @@ def parse_numbers_argument(text: str) -> list[float]:
 
 
 def _parse_range_argument(text: str) -> list[float]:
-    """Returns the values of a range, computed in decimal arithmetic. In this arithmetic 0.6 + 4 * 0.1 is exactly 1."""
+    """Returns the values of a range. Decimal arithmetic makes 0.6 + 4 * 0.1 exactly 1."""
     expected = argparse.ArgumentTypeError(
         f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST_IN_RANGE} values, got {text!r}"
     )

@@ -22,7 +22,7 @@ from . import composition as shared
 from .number import parse_numbers_argument
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
-"""Settings of DP-SGD, each of which has a column, in this order."""
+"""Settings of DP-SGD, in the order of their columns."""
 MOST_ROWS = 1_000_000
 """Largest number of rows, about as many as a spreadsheet can hold. A longer table is better written by a program."""
 

@@ -1,4 +1,4 @@
-"""Reads declarations from the command line, such as bounds, and labels and categories that a model file may name.
+"""Reads declarations from the command line: bounds, and the labels and categories that a model file may list.
 
 There are three ways to know labels and categories. The user declares them, or declares that all values in the file are
 public, or lets the command learn them with noise.
@@ -230,8 +230,8 @@ def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _declare_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    """Returns all values of a column. Raises ValueError, which names ``option``, if the column has no value or too
-    many."""
+    """Returns all values of a column. Raises ValueError, which names ``option``, if there are none or more than
+    ``MOST``."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

@@ -1,4 +1,4 @@
-"""tightdp frequent: release the values of a column that occur often, with a guarantee, to declare them to train."""
+"""tightdp frequent: release the frequent values of a column, with a guarantee, to declare them to tightdp train."""
 
 from __future__ import annotations
 

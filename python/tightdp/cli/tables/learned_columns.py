@@ -23,9 +23,9 @@ from ...statement import Statement
 from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
-"""Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
-second is whether the column's categories or bounds are learned. The third is whether the number that replaces missing
-numbers is learned. The third fact is None if nothing replaces missing numbers."""
+"""Three facts about a column, by which columns are grouped. They say whether it holds categories, whether its
+categories or bounds are learned, and whether the number that replaces missing numbers is learned. The last fact is None
+if nothing replaces missing numbers."""
 
 
 class FittedColumns(NamedTuple):
@@ -122,7 +122,8 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
 
 def warn_command_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
-    """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
+    """Prints a warning about learned bounds that cannot be right, for whoever holds the records, before anything is
+    spent.
 
     The warning may depend on a private number of records, so it must not be published. The statement has the same
     warning, computed from a number of records that is public or was released.

@@ -2,7 +2,7 @@
 
 The number of right predictions is released with noise. A record counts as wrong if its label is not one of the model's
 classes, or if one of its numbers is missing. In a column of numbers, a cell that is neither missing nor a finite
-number, such as abc or inf, is an error, and nothing is spent.
+number, such as abc or inf, is an error. Nothing is spent then.
 """
 
 from __future__ import annotations

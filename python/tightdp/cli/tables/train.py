@@ -1,7 +1,7 @@
 """tightdp train: a CSV file in, a private linear model and its privacy statement out.
 
---model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds. It is
-computed from one noisy second moment, and takes no --algorithm."""
+--model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds. The ridge
+model is computed from one noisy second moment, and takes no --algorithm."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from .learned_columns import (
 from .verify import MISSING_CHECKER, verify_certificate_text
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
-"""Names of public facts that the statement of a table's model takes over from the statement of the fit."""
+"""Names of the public facts that the statement in a model file copies from the statement of the fit."""
 DOUBTFUL_SHARE = 0.5
 """A note is printed if more than this share of the records lies beyond a column's bounds, because the bounds are then
 probably wrong."""
@@ -383,7 +383,7 @@ def _read_command_test_truth(test: Rows, label: str, regressor: Ridge | None) ->
 
 
 def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Prints notes on undeclared categories, and on columns of which most numbers are beyond the bounds.
+    """Prints notes on undeclared categories, and on columns whose numbers are mostly beyond the bounds.
 
     Raises ValueError if no record has a declared category.
     """
@@ -411,9 +411,8 @@ def _check_some_declared_value(rows: Rows, column: str, values: Sequence[str], u
 
 
 def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
-    """Prints a note that a declaration may be wrong if some records have an undeclared value.
-
-    The note is for whoever holds the data. The model file does not mention it.
+    """Prints a note if some records have an undeclared value, because the declaration may be wrong. The note is for
+    whoever holds the data, and is not in the model file.
     """
     if undeclared.any():
         _print_private_note(

@@ -1,6 +1,6 @@
 """tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
 
-It also tells whether both ends of a certificate can be proved, in a file of its own or in a statement.
+The command also tells whether both ends of a certificate, in a file of its own or in a statement, can be proved.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
 the statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that
@@ -104,7 +104,8 @@ def _print_command_certificate(file: Path, text: str, as_json: bool, patient: bo
 
 
 def verify_certificate_text(text: str, patient: bool) -> tuple[bool, str] | None:
-    """Returns whether both ends of a certificate are proved, and the steps of the proof; None without python-flint."""
+    """Returns whether both ends of a certificate are proved, with the steps of the proof. Returns None without
+    python-flint."""
     try:
         from ... import verify
     except ImportError:
@@ -113,7 +114,7 @@ def verify_certificate_text(text: str, patient: bool) -> tuple[bool, str] | None
 
 
 def _record_proof_of_certificate(plain: Any, verdict: StatementVerdict, patient: bool) -> None:
-    """Adds to the verdict on a statement whether its certificate is proved, as it stands in the file.
+    """Adds to the verdict on a statement whether the certificate in its file is proved.
 
     ``plain`` is the statement as plain values. Raises ValueError if an end is not proved.
     """

@@ -31,7 +31,8 @@ class ArrayBlocks(Blocks):
     X : features, shape (n, d). float16 and float32 are read as float32, and other types as float64.
     y : targets, shape (n,).
     rows : the number of rows of a block. None takes as many rows as fill 32 MB.
-    sample_weight : numbers >= 0 that multiply losses, shape (n,). Each must be public or a function of its record.
+    sample_weight : numbers >= 0 that multiply losses, shape (n,). Each weight must be public, or follow from its own
+        record alone.
 
     Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
 

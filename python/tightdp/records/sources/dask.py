@@ -1,4 +1,4 @@
-"""Blocks of Dask's arrays and data frames, which Dask's workers process where they are. Needs the extra ``dask``."""
+"""Blocks of Dask's arrays and data frames. Each worker processes the blocks that it holds. Needs the extra ``dask``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DaskBlocks(Blocks):
     X : a Dask array (n, d), or a data frame whose columns hold numbers, or text for a ``PrivatePipeline`` to encode.
     y : a Dask array (n,) or a series with the chunks or partitions of X. If X is a data frame, y may be the name of one
         of its columns, which is then not a feature.
-    sample_weight : weights, numbers >= 0 that multiply losses. They are given in the same way as y.
+    sample_weight : numbers >= 0 that multiply losses, given in the same way as y.
 
     Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
     active client, or on Dask's default scheduler if there is no client. Workers return one integer sum for each block.
@@ -31,9 +31,9 @@ class DaskBlocks(Blocks):
     blocks. If a worker dies, its tasks are computed again. The second computation charges nothing, and gives the same
     sums.
 
-    Call ``persist`` on the collections first if they fit into the workers' memory. Otherwise each pass computes them
-    again, and must get the same records each time (no random numbers, no shuffle without a seed). tightdp must be
-    installed on the workers.
+    Call ``persist`` on the collections first if they fit into the workers' memory. Otherwise each pass computes the
+    collections again. Every computation must give the same records: use no random numbers, and no shuffle without a
+    seed. tightdp must be installed on the workers.
 
     Raises ImportError without Dask, and TypeError or ValueError, which names the argument, for other collections.
 

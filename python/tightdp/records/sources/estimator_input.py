@@ -21,7 +21,8 @@ TWICE = "y must be left out where X is Blocks, which hold the targets"
 def as_blocks(
     X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
 ) -> Blocks | None:
-    """Returns ``Blocks`` for blocks, Dask's collections, memory maps and sparse matrices, and None for an array.
+    """Returns X as ``Blocks`` if X is blocks, a Dask collection, a memory map or a sparse matrix, and None for an
+    array.
 
     ``in_memory`` says that the algorithm needs an array in memory. ``texts`` says that columns may hold text. The
     returned blocks include the weights.
@@ -72,7 +73,7 @@ def is_sparse_matrix(X: Any) -> bool:
 
 
 def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
-    """Yields the rows of a sparse matrix as dense arrays of some rows each."""
+    """Yields a sparse matrix as dense arrays, some rows at a time."""
     X = X.tocsr()
     rows = count_block_rows(X.shape[1], choose_block_float_type(X.dtype), None)
     for start in range(0, max(1, X.shape[0]), rows):

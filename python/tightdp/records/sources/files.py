@@ -29,8 +29,8 @@ NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.uppe
 BUFFER = 2**20
 """Number of bytes of a column of a Parquet file that are read at a time."""
 SQUARE = 4096
-"""Number of rows that are copied from columns at a time. Pieces of this size fit into the caches, and are copied in a
-third of the time that whole columns take."""
+"""Number of rows that are copied from columns at a time. Pieces of this size fit into the caches, so that copying is
+three times as fast as for whole columns."""
 CSV_BYTES = 2**22
 """Number of bytes of a CSV file that are parsed at a time."""
 
@@ -43,8 +43,8 @@ class FileBlocks(Blocks):
     paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be named
         twice, not even under another name or through a link.
     label : the name of the column of targets.
-    columns : the names of the columns of features, in the order of the features. None is all columns but ``label`` and
-        ``weight``. They hold numbers or truth values, or text for a ``PrivatePipeline`` to encode.
+    columns : the names of the columns of features, in the order of the features. None takes all columns but ``label``
+        and ``weight``. Features are numbers or truth values, or text for a ``PrivatePipeline`` to encode.
     texts : the names of the columns of text in CSV files, which do not state the types of their columns.
     weight : the name of the column of weights, numbers >= 0 that multiply losses.
     format : "parquet", "arrow" or "csv". None chooses the format by the name of the first file.
@@ -151,7 +151,7 @@ class FileBlocks(Blocks):
     def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
         """Returns the names of the columns of text.
 
-        In CSV files these are the ``named`` ones. They are not guessed from the cells, which are not public facts.
+        In CSV files these are the ``named`` columns. They are not guessed from the cells, which are private.
         """
         if isinstance(named, str) or not set(named) <= set(self.columns):
             raise ValueError(f"texts must be names of columns, got {named!r}")
@@ -179,7 +179,7 @@ class FileBlocks(Blocks):
             yield features, _read_arrow_targets(batch.column(self.width)), *weights
 
     def _read_batches(self) -> Iterator[Any]:
-        """Yields record batches in order, file by file and row group by row group.
+        """Yields Arrow's batches of records in order, file by file and row group by row group.
 
         Arrow's own scanner is not used, because it reads so far ahead that its memory grows with the files.
         """
@@ -197,7 +197,8 @@ class FileBlocks(Blocks):
                     self._check_lines(path, records)
 
     def _check_lines(self, path: str, records: int) -> None:
-        """Raises ValueError unless each record is one line. A quote that is not closed would join later lines to it."""
+        """Raises ValueError unless each record is one line. A quote that is not closed would join later lines to its
+        record."""
         lines, ended = 0, True
         for text in self._decode_file(path):
             ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
@@ -273,7 +274,7 @@ class FileBlocks(Blocks):
                     pass
         except UnicodeError:
             return None
-        except _import_pyarrow().ArrowInvalid as error:  # the text before the row's number quotes no record
+        except _import_pyarrow().ArrowInvalid as error:  # up to the row's number, the message quotes no record
             found = re.match(r"(?:CSV parse error|In CSV column #\d+): Row #(\d+): ", str(error))
             return int(found[1]) if found else None
         return None
@@ -299,7 +300,8 @@ class FileBlocks(Blocks):
         return dataset.dataset(paths, schema=schema, format=form)
 
     def _build_csv_options(self, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """Returns the options of Arrow's reader of CSV files, to read the columns ``names``, or all if it is None."""
+        """Returns the options of Arrow's reader of CSV files, to read the columns ``names``, or all columns if given
+        None."""
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
         types = {name: _import_pyarrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
@@ -323,7 +325,7 @@ def _import_pyarrow() -> Any:
 
 
 def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
-    """Returns the name of the format: the given one, or the format of the first file. This file may be in a folder."""
+    """Returns the given format, or the format of the first file, which may be in a folder."""
     _import_pyarrow()
     if given is not None:
         return _check.check_choice_argument("format", given, FORMATS)

@@ -43,8 +43,8 @@ class TextFormat:
     encoding: str = "utf-8-sig"
     decimal: str = "."
     missing: frozenset[str] = frozenset()
-    """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A number
-    also stands for the same number with zeros after the decimal mark: -999 for -999.0."""
+    """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A whole
+    number also stands for its text with zeros after the decimal mark: -999 for -999.0."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
@@ -80,7 +80,8 @@ def _read_csv_lines(text: TextIO) -> Iterator[str]:
 
 
 def _name_csv_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
-    """Yields the rows of a CSV reader. Its errors, as for too long a cell, become ValueErrors that name the line."""
+    """Yields the rows of a CSV reader. The reader's errors, for example about a long cell, become ValueErrors that name
+    the line."""
     try:
         yield from reader
     except csv.Error as error:

@@ -55,7 +55,7 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
 _CONSTANTS = (type(None), torch.dtype, torch.device)
 """Types of items that do not depend on records. Such items stay in a batch as they are."""
 _SCALARS = (str, bytes, Number, np.generic)
-"""Types of single values. A list of them is refused, because each value may belong to another record."""
+"""Types of single values. A list of such values is refused, because each value may belong to another record."""
 
 
 def _refuse_batch_item(made: str) -> ValueError:

@@ -1,10 +1,10 @@
 """The batches of the algorithm DPIS, which draws records by the norms of their gradients, in two stages
 (docs/theory/dpis.md).
 
-A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
-candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before
-the first step of an epoch the norms of all records are computed, for fresh bounds. The candidates, the number of
-candidates and the bounds are as private as the records.
+A step draws candidates, with probabilities that follow from bounds on the norms of the records' gradients. It computes
+the norms of the candidates' gradients, and then takes some of the candidates, with probabilities that follow from these
+norms. Before the first step of an epoch, the gradient norms of all records are computed, for fresh bounds. The
+candidates, the number of candidates and the bounds are as private as the records.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
 """The records of one process. A physical batch holds the records that go through the model together. The first iterator
-has the places of the records in each physical batch, or None without padding. The second has the collated records of
-each part and their number."""
+has the places of the records in each physical batch, or None without padding. The second yields parts, which are
+collated records of one shape and their number."""
 NORM_STREAMS = 2**62
 """Number of the first stream of random numbers for noise on sums of norms. Each step has two streams with smaller
 numbers, for drawing candidates and for the coins that decide which candidates take part."""
@@ -74,7 +74,7 @@ class ImportanceCandidates:
     def begin_norm_pass(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
-        ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which it gets them.
+        ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which they arrive.
         ``everyone`` says that ``rows`` has all records.
         """
         self._rows, self._own, self._everyone = rows, own, everyone
@@ -95,8 +95,8 @@ class ImportanceCandidates:
 
     def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
-        # A record's norm is 0 on all processes but one. So the sum of its bits over the processes, read as integers,
-        # is the norm itself.
+        # One process has the record's norm, and the others have 0. So the sum over processes of the norms' bits, read
+        # as integers, has the bits of the norm.
         world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:

@@ -51,8 +51,8 @@ REPEATED_RECORDS = 8
 class Batch:
     """A Poisson sample of records from ``PoissonLoader``, which can be used once.
 
-    ``parts()`` collates the records, that is stacks them to tensors, and yields at most ``physical_batch_size`` at
-    once. Each part has records of one shape. An empty sample has no parts. The number of records is private.
+    ``parts()`` collates the records, that is stacks them to tensors, and yields parts of at most
+    ``physical_batch_size`` records of one shape. An empty sample has no parts. The number of records is private.
 
     ``loader`` is the loader that drew the sample, and ``rows`` has the records' indices in the data set. ``parts``
     raises RuntimeError if it was called before.
@@ -84,7 +84,8 @@ class Batch:
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts whose norms a step computes before it draws records, or None if it computes no norms."""
+        """Returns the parts whose gradient norms a step computes before it draws records, or None if the step needs no
+        norms."""
         return None
 
     def parts(self) -> Iterator[Part]:
@@ -116,8 +117,8 @@ class PoissonLoader:
     """The loader of Poisson batches of ``dataset``.
 
     Each record is in each batch with probability ``sampling_probability``, independently of all other draws. The draws
-    use the operating system's random numbers unless ``rng`` is given. They are made in the process that iterates over
-    the loader, never in a worker, and for the indices of the whole data set. A batch may be empty. A private step must
+    use the operating system's random numbers unless ``rng`` is given. The process that iterates over the loader makes
+    the draws, never a worker. It draws for the indices of the whole data set. A batch may be empty. A private step must
     be taken on an empty batch too, because leaving the step out would reveal that no record was drawn.
 
     Parameters
@@ -126,8 +127,8 @@ class PoissonLoader:
     sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64.
     steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability).
     physical_batch_size : the largest number of records that are collated at once. None collates the whole batch.
-    collate_fn : function that makes a batch from a list of one record. None is PyTorch's own. Records of different
-        shapes go through the model in groups of equal shape.
+    collate_fn : function that makes a batch from a list of one record. None takes PyTorch's own function. Records of
+        different shapes go through the model in groups of equal shape.
     rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments.
     options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
         ``pin_memory``. Options that may choose records or their order, such as ``shuffle``, ``sampler`` and
@@ -194,7 +195,7 @@ class PoissonLoader:
         return self._yield_step_batches(self._steps)
 
     def _yield_step_batches(self, steps: int) -> Iterator[Batch]:
-        """Yields ``steps`` batches. PyTorch's loader may read ahead, and then later batches are drawn too."""
+        """Yields ``steps`` batches. PyTorch's loader may read ahead. Later batches are then drawn early."""
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
@@ -293,7 +294,8 @@ class RunLoader(PoissonLoader):
             self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
 
     def read_first_record(self) -> Iterator[Part]:
-        """Yields the first record of the data set, collated, and the number 1. Yields nothing without any record."""
+        """Yields the first record of the data set, collated, and the number 1. Yields nothing if the data set is
+        empty."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_batch_parts(iter(alone)))
 

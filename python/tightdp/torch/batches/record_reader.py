@@ -122,7 +122,7 @@ def describe_tensor_form(x: Any) -> Any:
 
 
 def join_collated_records(records: list[Any]) -> Any:
-    """Joins batches of one record that have the same form.
+    """Joins batches that hold one record each and have the same form.
 
     Raises ValueError unless the batches consist of dense tensors of one row.
     """
@@ -159,7 +159,7 @@ def _describe_collated_record(record: Any) -> Any:
 def describe_tensor_content(x: Any) -> Any:
     """Returns the form and the bytes of ``x``, for comparison with a later reading of the same record.
 
-    All objects of one type that cannot be pickled have the same content here.
+    An object that cannot be pickled is described by its type alone.
     """
     if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
         return describe_tensor_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

@@ -11,7 +11,7 @@ from ..randomness.process_group import Fact
 
 
 def list_facts_of_ranks(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
-    """Returns the facts that ranks compare. Each fact is a function, to be called once the arguments are checked."""
+    """Returns the facts that ranks compare. Each fact is a function, to be called after the arguments were checked."""
     return {
         "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),
         "settings": lambda: settings,

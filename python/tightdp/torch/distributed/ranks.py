@@ -15,8 +15,8 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Length of the messages of ``run_together``. All messages have this length, so that ranks that make different calls
-can still exchange messages and detect the difference."""
+"""Number of integers in each message of ``run_together``. As this number is fixed, ranks that make different calls can
+still exchange messages and detect the difference."""
 
 
 class Ranks(World):
@@ -32,7 +32,8 @@ class Ranks(World):
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the ``with`` body, then compares all ranks: the call ``what``, whether the body failed, and the facts.
+        """Runs the ``with`` body. Then compares the ranks' calls (``what``), the success of their bodies, and their
+        facts.
 
         A fact is a function whose value must be the same on all ranks (``World.run_together``).
         """
@@ -40,7 +41,7 @@ class Ranks(World):
             yield
             said = [_digest_rank_fact(fact()) for fact in facts.values()]
         except Exception:
-            with suppress(RuntimeError):  # the rank's own error is the one to raise
+            with suppress(RuntimeError):  # this rank raises its own error
                 self._exchange_numbers([_digest_rank_fact(what), 1])
             raise
         found = self._exchange_numbers([_digest_rank_fact(what), 0, *said])

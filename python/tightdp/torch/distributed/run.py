@@ -18,8 +18,9 @@ from .ranks import Ranks
 class SharedRun(PrivateRun):
     """A ``PrivateRun`` on several ranks. All ranks make the same calls, and each computes its share of every step.
 
-    The guarantee of ``PrivateRun`` holds for the releases of all ranks together. It requires that all ranks hold the
-    same records in the same order, and that nobody else reads what they send (docs/theory/training.md, section 6).
+    The guarantee of ``PrivateRun`` holds for the releases of all ranks together. The guarantee requires that all ranks
+    hold the same records in the same order, and that nobody else reads their messages (docs/theory/training.md, section
+    6).
     """
 
     def __init__(self, *parts: Any, world: Ranks, **options: Any) -> None:
@@ -43,7 +44,7 @@ class SharedRun(PrivateRun):
     def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
-        All noise is from the stream of the step. Each rank adds the noise of its share of the elements, and then the
+        All noise is from the stream of the step. Each rank adds the noise to its share of the elements, and then the
         sums of all ranks are added up.
         """
         flat, totals = sums.integers()

@@ -1,8 +1,8 @@
 """A run whose model is sharded by FSDP2 (``torch.distributed.fsdp.fully_shard``).
 
-Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the parameters once
-and puts whole parameters in the places of sharded ones. So ranks need not exchange parameters again during the step,
-even if their shares of the batch differ in size or are empty.
+Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the whole
+parameters once, and puts them in the places of the sharded ones. Ranks then exchange no parameters during the step, so
+that their shares of the batch may differ in size or be empty.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class ShardedRun(SharedRun):
         self._whole: dict[str, Any] = {}
         """Whole trained parameters by name, during a step. Between steps the dict is empty."""
         self._held: dict[int, Any] = {}
-        """Whole parameters, by the identity of the sharded parameter that each replaces. Between steps the memory of
-        their numbers is freed."""
+        """Whole parameters, by the identity of the sharded parameter that each replaces. Between steps their memory is
+        freed."""
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
@@ -119,7 +119,8 @@ class ShardedRun(SharedRun):
 
 
 def reshard_model(model: Any) -> None:
-    """Puts sharded parameters back in their places, because FSDP2 leaves whole ones after a forward pass."""
+    """Puts sharded parameters back in their places, because FSDP2 leaves whole parameters there after a forward
+    pass."""
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
             module.reshard()

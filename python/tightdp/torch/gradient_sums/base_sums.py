@@ -15,7 +15,8 @@ from .sum_noise import add_noise_to_step_sums, release_integers_there
 
 
 class GradientSums:
-    """The sums of clipped gradients over all physical batches of a step. There is a tensor for each parameter."""
+    """The sums of clipped gradients over a step, with a tensor for each parameter. A step may add several physical
+    batches, each of records that go through the model together."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
@@ -60,8 +61,8 @@ class GradientSums:
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
         With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
-        ``last`` says that no code of the user's runs before the sums are released. Then the sums may add this batch
-        when they are released, because nobody can change its tensors until then.
+        ``last`` says that no code of the user runs between this call and the release. Then the gradients may be added
+        during the release, because nobody can change the batch's tensors until then.
         """
         raise NotImplementedError
 
@@ -74,7 +75,7 @@ class GradientSums:
         raise NotImplementedError
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums as multiples of the plan's grid step: as one vector, and in the shapes of the parameters."""
+        """Returns the sums in units of the plan's grid step, both as one vector and in the shapes of the parameters."""
         raise NotImplementedError
 
     def estimate_mean_gradient(self, totals: list[Any]) -> Iterable[Any]:
@@ -112,7 +113,7 @@ class IntegerSums(GradientSums):
         return [total.to(torch.float64) * self._plan.grid_step for total in totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums in host memory: the sums themselves, or a copy of those of a CUDA device."""
+        """Returns the sums in host memory, or a copy there if the sums are on a CUDA device."""
         flat = self._flat.to("cpu")
         return flat, view_as_parameters(flat, self._parameters)
 
@@ -129,7 +130,7 @@ class IntegerSums(GradientSums):
     def _release_on_device(self, flat: Any, source: RandomSource) -> list[Any]:
         """Returns estimates of the mean gradient on the device of ``flat``, which has all sums.
 
-        They have the bits of the host's, and are in float32 if all parameters are.
+        The estimates have the same bits as on the host, and are in float32 if all parameters are in float32.
         """
         single = all(p.dtype == torch.float32 for p in self._parameters.values())
         released = release_integers_there(flat, "float32" if single else "float64", self._plan, source)
@@ -137,9 +138,8 @@ class IntegerSums(GradientSums):
 
 
 def find_device_of_sums(parameters: dict[str, Any]) -> Any:
-    """Returns the CUDA device of the parameters, if all are on one and this build has its kernels, and None otherwise.
-
-    The sums of such parameters are released there.
+    """Returns the CUDA device that holds all parameters, if there is one and this build has CUDA kernels, and None
+    otherwise. The sums are released on this device.
     """
     found = {p.device for p in parameters.values()}
     return found.pop() if len(found) == 1 and next(iter(found)).type == "cuda" and devices() else None

@@ -16,11 +16,11 @@ from .per_example_gradients import PerExampleGradients, check_model_vectorizes
 
 
 class ExactSums(IntegerSums):
-    """The integer sums of clipped gradients, for which the gradient of each record is formed.
+    """The integer sums of clipped gradients. The gradient of each record is formed, that is computed entry by entry.
 
-    The gradient of each record becomes a vector of multiples of the plan's grid step, whose norm is at most the norm
-    bound in exact arithmetic. So the sums depend neither on how the batch is cut into physical batches nor on the
-    order of addition (docs/theory/clipping.md, section 7).
+    The gradient of each record becomes a vector of multiples of the plan's grid step. In exact arithmetic, the norm of
+    this vector is at most the norm bound. Multiples add up without rounding, so the sums depend neither on how the
+    batch is cut into physical batches nor on the order of addition (docs/theory/clipping.md, section 7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class ExactSums(IntegerSums):
             start = end
 
     def _yield_gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Yields the gradients of some records at a time, in one common type, where the sums are."""
+        """Yields the gradients of some records at a time, in one common type, on the device of the sums."""
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         for some in gradients.yield_rows(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])

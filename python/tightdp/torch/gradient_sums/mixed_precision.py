@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 _NORMS = {F.layer_norm, torch.layer_norm, F.instance_norm, torch.instance_norm}
-"""Functions of norm layers. Autocast may give their input a narrower type than their weights."""
+"""Functions that compute norm layers."""
 _LOSSES = {
     F.cross_entropy, F.nll_loss, F.l1_loss, F.poisson_nll_loss, F.binary_cross_entropy_with_logits,
     F.hinge_embedding_loss, F.cosine_embedding_loss,

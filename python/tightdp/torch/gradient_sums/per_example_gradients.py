@@ -1,4 +1,5 @@
-"""The gradients of single records by ``torch.func``, for any module, with bare and tied parameters.
+"""The gradients of single records by ``torch.func``, for any module, also if parameters are tied or used outside
+layers.
 
 Each record goes through the model as a batch of one, and ``torch.func`` vectorises this computation over records. So no
 operation of the model on a batch can mix records. For example, a mean over the batch is a mean over a single record.

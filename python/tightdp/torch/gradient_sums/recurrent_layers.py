@@ -25,7 +25,7 @@ class StepByStep(TorchFunctionMode):
 
 
 def _step_gru(x: Any, h: Any, state: Any) -> Any:
-    """Returns the next state of a GRU. ``x`` is the product of weights with the input, and ``h`` with the state."""
+    """Returns the next state of a GRU. ``x`` is the input times its weights, and ``h`` the state times its weights."""
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
     candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
@@ -49,8 +49,7 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-# Functions that compute one step. The first table has them by PyTorch's functions for whole layers, and the second by
-# PyTorch's functions for single cells.
+# Functions that compute one step, by PyTorch's functions for whole layers and for single cells.
 _SEQUENCES = {
     torch.gru: _step_gru,
     torch.rnn_tanh: _step_tanh_layer,
@@ -88,7 +87,7 @@ def _compute_recurrent_layers(
         for number in range(layer * directions, (layer + 1) * directions):
             w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
             b_ih, b_hh = rest[:2] if biases else (None, None)
-            projection = rest[-1] if len(rest) % 2 else None  # of an LSTM whose outputs are smaller than its memory
+            projection = rest[-1] if len(rest) % 2 else None  # for an LSTM with outputs smaller than its memory
             inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
             backwards = number % directions == 1
             for t in range(len(inputs))[:: -1 if backwards else 1]:

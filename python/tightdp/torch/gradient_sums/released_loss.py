@@ -1,7 +1,7 @@
 """The release of the training loss: each step adds up clipped losses together with the gradients.
 
-The sum of losses and the sum of gradients are over the same Poisson sample, and are released together by one Gaussian
-mechanism (docs/theory/training.md, section 10).
+The sum of losses and the sum of gradients are over the same Poisson sample. One Gaussian mechanism releases both
+(docs/theory/training.md, section 10).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
 noise on gradients begin at 2^63."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid of
-losses."""
+"""The grid step of losses is at least 2^-31 times the noise's standard deviation, rounded down to a power of two."""
 
 
 class MeanLoss(NamedTuple):
@@ -101,7 +100,7 @@ class LossSum:
     def release_step_loss(self, step: int, source: RandomSource, world: World) -> None:
         """Releases the sum of losses of a step. Call this once a step, after the step was charged.
 
-        The first rank adds the noise. Means over several steps are computed from released sums alone.
+        The first process (rank) adds the noise. Means over several steps are computed from released sums alone.
         """
         if world.is_first:
             add_noise_to_step_sums([self._total], self._deviation, self._grid, source)
@@ -141,7 +140,7 @@ def _read_loss_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
 class _WatchedLosses(torch.autograd.Function):
     """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` it passes the losses of all records.
 
-    Further arguments are tensors that depend on the records. By these tensors PyTorch finds the axis of the records.
+    Further arguments are tensors that depend on the records. PyTorch finds the axis of the records by these tensors.
     """
 
     @staticmethod

@@ -1,6 +1,6 @@
 """The context in which records pass a model side by side, under ``torch.func.vmap``.
 
-In this context nothing is compiled, all random draws are those of the run, and masks do not depend on values.
+In this context, nothing is compiled, all random draws use the run's seeds, and masks do not depend on values.
 
 The library ``transformers`` checks whether an attention mask hides anything, and leaves out a mask that hides nothing.
 Under ``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions

@@ -19,8 +19,8 @@ def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: b
     A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
     records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.
     ``copies`` has the copies from earlier calls, so that an unchanged buffer is not copied again. Values are compared
-    too, because a write that bypasses PyTorch does not increase the version of a tensor. With ``values=False`` the
-    values of parameters are not compared. This suffices under ``torch.func.vmap``, where no value of a record can be
+    too, because a write that bypasses PyTorch does not increase the version of a tensor. With ``values=False``, only
+    the versions of parameters are compared. They suffice under ``torch.func.vmap``, where no value of a record can be
     written to a parameter.
     """
     copies = {} if copies is None else copies

@@ -56,7 +56,7 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 def _count_norm_groups(groups: int, channels: int) -> int:
     """Returns the largest common divisor that leaves at least two channels in a group.
 
-    A group of a single channel may normalize all its values to 0.
+    If a group has one channel and there are no other axes, GroupNorm maps every value to 0.
     """
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

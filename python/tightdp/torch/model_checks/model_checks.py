@@ -159,7 +159,7 @@ def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
 
 
 def check_parameters_used(unused: Iterable[str]) -> None:
-    """Raises ValueError if there are parameters on which the loss does not depend. ``unused`` has their names."""
+    """Raises ValueError if ``unused`` has the name of a parameter on which the loss does not depend."""
     names = list(unused)
     if names:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Measures how far one record moves the sums of clipped gradients before noise.
 
-The account assumes that the distance is at most the norm bound, to which gradients are clipped.
+The account assumes that one record moves the sums by at most the norm bound, to which gradients are clipped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..batches.record_reader import AloneRead, describe_tensor_form, group_tenso
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
-last bits of a gradient in them may depend on the records that go through the model with its record."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums. In these, the
+last bits of a gradient may depend on other records that go through the model at the same time."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill
@@ -37,11 +37,11 @@ class Audit:
     """The findings of ``PrivateRun.audit``, with distances in units of the norm bound.
 
     ``moved`` has, for each tried record, the distance between the sums with the record and without it. The distance is
-    at most 1 if the account is right. ``kept`` has the distance between the sums without the record before and after
-    the record was there. This distance is 0 unless something of the record was kept. If a distance is too large,
-    ``arose`` names the code that caused it: "dataset", "collate_fn", "model", "loss_fn", or "model or loss_fn" if a
-    copy of the model does not tell which. ``no_gradient`` says that the gradients of all records were zero or not
-    finite. All findings are as private as the records.
+    at most 1 if the account is right. ``kept`` has the distance between two sums without the record, one computed
+    before a sum with the record and one after that sum. This distance is 0 unless something of the record was kept. If
+    a distance is too large, ``arose`` names the code that caused it: "dataset", "collate_fn", "model", "loss_fn", or
+    "model or loss_fn" if a copy of the model does not tell which. ``no_gradient`` says that the gradients of all
+    records were zero or not finite. All findings are as private as the records.
 
     ``arithmetic`` is the arithmetic of the run, which decides how far above 1 roundings may carry a distance.
     ``PrivateRun.audit`` makes the findings, and raises an error for a wrong argument.
@@ -137,7 +137,8 @@ class _LocalityTrial:
 def measure_record_locality(
     read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
-    """Tries each of the last ``tried`` records before the other records, in their middle and after them.
+    """Measures the distances for each of the last ``tried`` records, put before the other records, in their middle and
+    after them.
 
     Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
     a copy of the model, made before the audit. If ``outputs`` is True, this function uses a loss that is computed from

@@ -59,10 +59,10 @@ def check_model_on_first_record(model: Any, loss_fn: Any, parameters: dict[str, 
 def find_gradient_by_autograd(
     model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any
 ) -> tuple[list[Any], float]:
-    """Returns the gradient of a record by plain back-propagation, and a relative rounding error.
+    """Returns the gradient of a record by plain back-propagation, and a bound on its relative rounding error.
 
-    Computing in another order may change the gradient by up to this rounding error. The gradient has None for a
-    parameter on which the loss does not depend.
+    The bound is on the change by another order of computation. The gradient has None for a parameter on which the loss
+    does not depend.
     """
     losses = model_checks.check_loss_tensor(loss_fn(model, one), 1)
     rounding = _estimate_autograd_rounding(losses)
@@ -160,7 +160,7 @@ def _is_gradient_repeated(one: Gradient, other: Gradient) -> bool:
 
 
 def _find_least_gradient_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
-    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer gradient.
+    """Compares the two gradients of each record, and returns the smallest distance, relative to the longer gradient.
 
     The result is 0 if the distance for some record is within the rounding error, or if no gradients can be compared.
     """

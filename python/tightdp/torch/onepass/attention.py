@@ -25,8 +25,8 @@ def compute_self_attention(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Returns the result of ``torch.nn.functional.multi_head_attention_forward`` for self-attention.
 
-    Arguments and results have the shape (positions, records, width) for any ``batch_first``. Inside this function the
-    axis of records comes first.
+    Arguments and results have the shape (positions, records, width), whatever ``batch_first`` is. Inside this function
+    the axis of records comes first.
     """
     if query is not key or key is not value or use_separate_proj_weight:
         raise Unsupported("only self-attention is supported: attention(x, x, x), with one matrix for all three")

@@ -1,4 +1,5 @@
-"""Types for rules. A rule says how a function with a trained parameter is computed, and its gradients are clipped."""
+"""Types for rules. A rule says how to compute a function that has a trained parameter, and how to clip its
+gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from .factors import GradientFactors
 
 Parts = list[tuple[Any, GradientFactors]]
-"""List of parameters, each with the factors of the records' gradients by this parameter."""
+"""List of parameters, each with the factors of the records' gradients by (with respect to) this parameter."""
 
 
 @dataclass
@@ -17,7 +18,7 @@ class ComputedCall:
     """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
-    """Output of PyTorch for all records. It is not a view, because gradients by this tensor are computed."""
+    """Output of PyTorch for all records. It is not a view, so that the backward pass can compute gradients by it."""
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]

@@ -40,7 +40,7 @@ def use_matmul(x: Any, other: Any) -> ComputedCall:
 
 
 def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> ComputedCall:
-    """Computes b + x W as ``torch.addmm`` does, which GPT-2 uses."""
+    """Computes b + x W, as ``torch.addmm`` does in GPT-2."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _flatten_positions_of_records(x)

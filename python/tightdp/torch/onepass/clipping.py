@@ -1,4 +1,5 @@
-"""The sums of clipped gradients over a step, with one backward pass for each physical batch."""
+"""The sums of clipped gradients over a step. Each physical batch, of records that go through the model together, takes
+one backward pass."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ CLIPPING_SLACK = 2.0**-17
 times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
 """Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
-not finite, counts as 0. The clip factor of a longer gradient could be so small that float32 does not hold it to full
-precision, and rounding might double the factor."""
+not finite, counts as 0. The clip factor, by which a longer gradient is multiplied, could be too small for the full
+precision of float32, and rounding might double it."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest absolute value of a sum, in steps of the grid. In a larger value, noise would be lost to rounding."""
+"""Largest absolute value of a sum, in steps of the grid on which noise is added. In a larger value, noise would be lost
+to rounding."""
 
 
 class OnePassSums(GradientSums):
@@ -121,9 +123,9 @@ class OnePassSums(GradientSums):
     def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution are formed last,
-        for some records at a time. By then their squares are the only missing part of the norms. So the gradients of
-        these records can be clipped, added and deleted at once.
+        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution come last, when
+        their squares are the only missing part of the norms. They are formed, clipped, added and deleted for a few
+        records at a time.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
         last = next(
@@ -163,7 +165,7 @@ class OnePassSums(GradientSums):
         return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums in whole grid steps, truncated: as one vector, and in the shapes of the parameters.
+        """Returns the sums, truncated to whole grid steps, both as one vector and in the shapes of the parameters.
 
         A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps
         (``_LARGEST_SUM``).
@@ -184,7 +186,7 @@ class OnePassSums(GradientSums):
         bound = _LARGEST_SUM * grid
         if device is not None:
             noisy = release_floats_on_device(rows, self._plan.noise_deviation, grid=grid, largest=bound, rng=source)
-            # PyTorch would multiply by the reciprocal of a number of the host, and so get other bits.
+            # PyTorch would multiply by the reciprocal of a divisor in host memory, and so get other bits.
             divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
             return [x[0].div_(divisor) for x in noisy]
         found = arrays.view_examples_to_clip("sums", rows)

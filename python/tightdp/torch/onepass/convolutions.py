@@ -1,4 +1,5 @@
-"""Convolutions of one, two or three axes, whose gradients by the weight are computed by further convolutions."""
+"""Convolutions of one, two or three axes. Further convolutions compute their gradients by (with respect to) the
+weight."""
 
 from __future__ import annotations
 
@@ -22,12 +23,16 @@ added."""
 class ConvolutionFactors:
     """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by the output.
 
-    One convolution with a group for each record computes the gradients (rows) of several records.
-    ``yield_gradient_pieces`` computes the rows of a few records at a time, so that each piece can be added to a sum
-    before the next piece is computed. Otherwise all rows are kept from the computation of norms until sums are
-    computed. The rows are not kept if they are too large for memory, or if patches of the input take much less
-    computation. Then norms come from patches or from a few rows at a time, and PyTorch's own backward convolution
-    computes sums.
+    One convolution with a group for each record computes the gradients (rows) of several records. ``way`` says how rows
+    are used:
+
+    - "materialised": all rows are kept from the computation of norms until sums are computed.
+    - "materialised, some at a time": norms come from the rows of a few records at a time, because all rows would be too
+      large for memory.
+    - "ghost norm": norms come from patches of the input, which takes less computation than the rows.
+
+    In the last two ways, PyTorch's own backward convolution computes sums. ``yield_gradient_pieces`` computes the rows
+    of a few records at a time, so that each piece can be added to a sum before the next piece is computed.
     """
 
     input: Any

@@ -1,8 +1,7 @@
-"""The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
+"""The gradients of records by (with respect to) one parameter, as factors of products or formed entry by entry (rows).
 
-Every method is for a batch of records. Norms are rounded up by the largest possible error of float32, also where terms
-cancel or squares underflow. Rounding up adds about a millionth of the sum of the absolute values of a record's terms
-(docs/theory/clipping.md, section 5).
+Norms are rounded up by the largest possible error of float32, also where terms cancel or squares underflow. Rounding up
+adds about a millionth of the sum of the absolute values of a norm's terms (docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class OuterProducts:
 
 
 def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """Returns inner products of two gradients of each record, of shape (records,).
+    """Returns, for each record, the inner product of two gradients. The result has the shape (records,).
 
     An inner product is the sum over positions s, t of (l_s . l'_t)(r_s . r'_t). The vectors l_s and r_s are the factors
     in ``one``, and l'_t and r'_t are the factors in ``other``.
@@ -217,8 +216,8 @@ def _add_gradient_rows(parts: list[GradientFactors], shape: Any) -> GradientRows
 
 
 _RUN = 64
-"""Number of squares that are added in float32, with a relative error of at most this many units 2^-24. Longer sums are
-added in float64."""
+"""Number of squares that are added in float32, with a relative error of at most 64 * 2^-24. The results are added in
+float64."""
 
 
 def _bound_squared_row_norms(flat: Any) -> Any:
@@ -239,6 +238,6 @@ def _widen_dtype(dtype: Any) -> Any:
 
 def clear_unweighted_records(x: Any, weights: Any) -> Any:
     """Returns ``x`` with zeros for records of weight 0, because 0 times NaN would be NaN."""
-    if not weights.is_cuda and bool((weights > 0).all()):  # to ask a device would make the host wait
+    if not weights.is_cuda and bool((weights > 0).all()):  # asking a device would make the host wait
         return x
     return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, x.new_zeros(()))

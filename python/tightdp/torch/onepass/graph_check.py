@@ -10,10 +10,10 @@ from .recorder import RecordedCall
 def check_recorded_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[RecordedCall]) -> None:
     """Raises ValueError unless the recorded calls account for the whole gradient.
 
-    The function follows every path from the losses to a parameter in PyTorch's graph. A path without a recorded call is
-    a use that was not recorded, for example of a tensor that was computed from the parameter earlier. The result does
-    not depend on values or roundings. Privacy does not rely on this check, because a use that was not recorded adds
-    nothing to the sum.
+    The function follows every path from the losses to a parameter in PyTorch's graph. A path without a recorded call
+    shows a use of the parameter that was missed, for example of a tensor that was computed from it earlier. The result
+    does not depend on values or roundings. Privacy does not rely on this check, because a use that was not recorded
+    adds nothing to the sum.
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}

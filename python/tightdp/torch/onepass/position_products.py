@@ -1,7 +1,8 @@
 """Integer products for layers that a record passes at several positions (docs/theory/exact-products.md, section 9).
 
-The gradient of a record is the sum over positions t of l_t r_t^T. It is not formed: l_t and r_t become vectors of
-integers w_t and q_t, and the squared norm of m = sum_t w_t q_t^T follows from the inner products of these integers.
+The gradient of a record is the sum over positions t of l_t r_t^T. This sum is not formed. Instead, l_t and r_t become
+vectors of integers w_t and q_t. The squared norm of m = sum_t w_t q_t^T follows from the inner products of these
+vectors.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ LARGEST_WEIGHT = (1 << 17) - 1
 """Largest absolute value of the integers w_t, to which larger integers are confined. Its product with
 ``LARGEST_ENTRY`` is below 2^32, as ``dense.add_integer_dense_product`` requires."""
 LARGEST_ENTRY = (1 << 15) - 129
-"""Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits."""
+"""Largest absolute value of the integers q_t: the largest number of two signed digits of eight bits, 127 * 256 +
+127."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
-2^53."""
+2^53, and exact in doubles."""
 TRIES = 4
-"""Number of clip factors that are tried for a record. If the sum of products exceeds the bound for each of these
-factors, the record adds nothing."""
+"""Number of clip factors, by which a gradient is multiplied, that are tried for a record. If the sum of products
+exceeds the bound for each of these factors, the record adds nothing."""
 AIM = 1 - 2.0**-14
-"""Share of the bound at which a clip factor aims. The rest is for the rounding of w_t to integers."""
+"""Fraction of the norm bound at which a clip factor aims. The rest allows for the rounding of w_t to integers."""
 _CHECKED = 1 - 2.0**-40
-"""Share of the squared bound that the squared norms may reach. The rest is for the rounding of the comparison."""
+"""Fraction of the squared norm bound that squared norms may reach. The rest allows for roundings in the comparison."""
 
 Tensor = Any
 """A tensor in host memory."""
 
 
 class ClippedPositions(NamedTuple):
-    """The clip factors of records, and the parts of the norm bound that are left for their other gradients."""
+    """The clip factors of records, and the parts of the norm bound that are left for gradients by other parameters."""
 
     factors: Tensor
     """Clip factors. A record with the factor 0 adds nothing."""
@@ -49,9 +51,8 @@ def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
 
     For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n). Rounding
     takes time in proportion to T (m + n). The m n entries of a formed gradient are written and read again. The
-    constants of the formula were measured on one thread of an AMD EPYC. For 16 positions of 768 x 256 entries, inner
-    products took 0.69 of the time of formed gradients. They took 0.64 of this time for 64 positions of 1,024 x 1,024
-    entries, and 0.43 for 8 positions of 256 x 256. For 64 positions of 768 x 256, formed gradients were faster.
+    constants of the formula were measured on one thread. For 16 positions of 768 x 256 entries, inner products took
+    0.69 of the time of formed gradients. For 64 positions of this size, formed gradients were faster.
     """
     fits = positions <= MOST_POSITIONS and left <= MOST_LEFT and right <= MOST_RIGHT
     return fits and positions > 1 and positions * (positions + 64) * (left + right) <= 16 * left * right
@@ -104,10 +105,10 @@ class PositionProducts:
 
 
 def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns each vector of ``rows`` times a power of two 2^e, rounded to integers in float64, and all 2^e.
+    """Multiplies each vector of ``rows`` by a power of two, and rounds it to integers in float64. Returns integers and
+    powers.
 
-    ``rows`` has the shape (records, positions, n). A vector that is not finite gets the integers 0, and 0 instead of
-    2^e.
+    ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
     """
     wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
     units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)

@@ -34,8 +34,8 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""A pair (inputs, errors) for each of some parameters. The products of inputs and errors are the records' gradients by
-the parameter."""
+"""A pair (inputs, errors) for each of some parameters. An error is a gradient by (with respect to) the layer's output.
+The product of a record's input and its error is the record's gradient by the parameter."""
 
 
 class _LastRecords(NamedTuple):
@@ -48,13 +48,15 @@ class _LastRecords(NamedTuple):
 
 
 class ProductSums(IntegerSums, OnePassSums):
-    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
+    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed, that is
+    computed entry by entry.
 
     A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
-    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The record's clipped
-    gradient then has at most the bound as its norm, in exact arithmetic. A linear layer through which a record goes at
+    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The norm of the record's
+    clipped gradient is then at most the bound, in exact arithmetic. A linear layer through which a record goes at
     several positions has a sum of such products as its gradient. This sum is not formed either, if computing its norm
-    takes less work than computing its entries. Any other gradient is formed, and is treated as its product with 1.
+    takes less work than computing its entries. Any other gradient is formed, and is treated as the product of itself
+    and 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory. If the model is on a CUDA device, the device clips and adds the gradients
@@ -82,8 +84,8 @@ class ProductSums(IntegerSums, OnePassSums):
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         """Adds the last records and the noise, and returns estimates of the mean gradient, all in one pass.
 
-        The estimates have the same bits as those that ``add_noise_to_step_sums`` and ``estimate_mean_gradient`` give,
-        or are in float32 if all parameters are in float32. The totals are zero afterwards.
+        The estimates have the same bits as those that ``add_noise_to_step_sums`` and ``estimate_mean_gradient`` give.
+        If all parameters are in float32, the estimates are in float32. The totals are zero afterwards.
         """
         if self._device is not None:
             return self._release_on_device(self._take_sums_on_device(), source)
@@ -196,7 +198,7 @@ class ProductSums(IntegerSums, OnePassSums):
         )
 
     def _add_with_sums(self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any) -> None:
-        """Clips records some of whose gradients are sums of products, and adds them.
+        """Clips and adds records whose gradients by some parameters are sums of products.
 
         The other gradients, ``layers``, get the same clip factors. Their norm is at most the part of the norm bound
         that the sums of products leave.
@@ -260,7 +262,7 @@ def _compute_squared_row_norms(rows: dense.Array) -> Any:
     """Returns squared norms of rows, rounded up, and infinity for a row that is not finite.
 
     Each squared norm depends on its own row alone. The gradient of an embedding has zeros for words that the record
-    does not have, and these zeros do not change the bits of the squared norm.
+    does not have. These zeros do not change the bits of the squared norm.
     """
     units = dense.round_dense_inputs_to_units(rows, False, digits=0)
     return torch.from_numpy(np.where(units.steps > 0, units.squares, np.inf))
@@ -309,7 +311,7 @@ def _find_operands_of_layers(factors: dict[int, GradientFactors]) -> Layers:
 
 
 def _find_tensors(factors: dict[int, GradientFactors]) -> dict[int, tuple[Any, Any]]:
-    """Returns inputs and errors for each parameter, all in one floating-point type, where the factors are."""
+    """Returns inputs and errors for each parameter, all in one floating-point type, on the device of the factors."""
     layers = {i: _find_gradient_operands(each) for i, each in factors.items()}
     kinds = {operand.dtype for layer in layers.values() for operand in layer}
     dtype = torch.float32 if kinds <= {torch.float32} else torch.float64

@@ -21,7 +21,8 @@ from .call_rules import Unsupported
 
 
 class RecordAxis:
-    """The axis of ``records`` records. It takes each record through a model alone, and computes on arrays of all."""
+    """The axis of ``records`` records. It takes each record through a model alone, and computes on arrays with all
+    records."""
 
     def __init__(self, records: int) -> None:
         self.records = records
@@ -32,8 +33,8 @@ class RecordAxis:
     ) -> Any:
         """Returns ``then(losses)`` for the losses of all records, of shape (records,). Each record is a batch of one.
 
-        ``then`` is called inside ``torch.func.vmap``. The backward pass belongs there too, because activation
-        checkpoints repeat computations in it.
+        ``then`` is called inside ``torch.func.vmap``. The backward pass, in which activation checkpoints repeat
+        computations, must run there too.
         """
         tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
@@ -155,7 +156,8 @@ the forward pass, and PyTorch raises an error.
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses by each tensor, or None if the losses are independent of it."""
+    """Returns the gradient of the sum of the losses with respect to each tensor, or None if the losses do not depend on
+    it."""
     if not of:
         return ()
     total = losses.sum()

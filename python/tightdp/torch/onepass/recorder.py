@@ -28,7 +28,7 @@ _SPREAD = {
     for name in ("add", "sub", "mul", "div", "true_divide", "__radd__", "__rsub__", "__rmul__")
     if hasattr(where, name)
 }
-"""Functions that work coordinate by coordinate. A parameter that is an argument of them is repeated for each record."""
+"""Functions that work coordinate by coordinate. A parameter in such a call is repeated for each record."""
 # Functions that return a view of a vector of parameters.
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
 # Functions that transpose a parameter. The error message proposes F.linear instead.
@@ -50,8 +50,9 @@ Kind = tuple[str, tuple[str, ...]]
 class RecordedCall:
     """A recorded call of one of PyTorch's functions.
 
-    At ``edge`` the backward pass computes the gradient by the call's output, or by an argument of the call. ``parts``
-    gets this gradient, and returns the factors of the gradients by the parameters in the call.
+    ``edge`` is the place in PyTorch's graph where the backward pass computes the gradient by (with respect to) the
+    call's output or an argument of the call. ``parts`` gets this gradient, and returns the factors of the gradients by
+    the parameters in the call.
     """
 
     edge: Any

@@ -23,9 +23,11 @@ class RunAccount:
         self.plan = plan
         self._budget = FixedPlan(plan.mechanism * plan.steps)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
-        """Function that is called with the number of newly charged steps and their mark, before their release."""
+        """Function that is called with the number of newly charged steps and their mark in the checkpoint, before their
+        release."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Function that is called with each epoch's share of norms and noise multiplier, if shares are released."""
+        """Function that is called with the share of norms (``norm_share_account.py``) and the noise multiplier of each
+        epoch, if these are released."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
         """Whether the run continues a run whose state was saved by another object."""

@@ -67,7 +67,7 @@ def check_torch_algorithm(
 MOST_RECORDS = 10**12
 """Largest number of records for which a run with a private number of records is planned.
 
-A plan for this number of records must not have more steps than the largest count.
+A plan for this number of records must have at most ``_check.MAX_COUNT`` steps.
 """
 
 
@@ -82,7 +82,7 @@ def fill_torch_settings(settings: Settings, batch_size: float, epochs: float, ma
 
 
 def count_steps_of_run(records: int, batch_size: float, epochs: float) -> int:
-    """Returns the number of steps in ``epochs`` epochs. Raises ValueError if it exceeds the largest count."""
+    """Returns the number of steps in ``epochs`` epochs. Raises ValueError for more than ``_check.MAX_COUNT`` steps."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")

@@ -9,7 +9,7 @@ from ..._support import _check
 from ...release import clipping
 
 _UPWARD = 1 + 2.0**-40
-"""Factor on both noise multipliers. It exceeds the combined rounding errors of computing and using the multipliers."""
+"""Factor that raises both noise multipliers by more than the rounding errors of computing and using them."""
 
 
 @dataclass(frozen=True)

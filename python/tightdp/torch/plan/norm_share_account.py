@@ -151,7 +151,7 @@ def release_norm_share(
 
 
 class _ChargeOnRanks:
-    """A budget for a gate, which charges the accounts of all processes together."""
+    """A budget that charges the accounts of all processes together, for a ``Gate``."""
 
     def __init__(self, account: NormShareAccount, world: World) -> None:
         self._account, self._world = account, world
@@ -186,6 +186,6 @@ def _check_norm_share_epochs(given: Any, plan: Plan, steps: int) -> list[dict[st
 
 
 def make_run_account(plan: Plan, size: int) -> RunAccount:
-    """Returns the account of a run with this plan, which trains ``size`` numbers."""
+    """Returns the account of a run that has this plan and trains ``size`` numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return NormShareAccount(plan, size) if released else RunAccount(plan)

@@ -41,17 +41,16 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE = 31
-"""Base-2 logarithm, rounded down, of the largest ratio of the noise's standard deviation to the step of the grid for
-products of integers. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section
-5.2)."""
+"""The grid step for products of integers is at least 2^-31 times the standard deviation of the noise, rounded down to a
+power of two. At this step, the sampler takes its slow way in one draw of 512 (docs/theory/noise.md, section 5.2)."""
 _MOST_DEVIATIONS = 16
 """Number of standard deviations of the noise that the type of the parameters must hold without overflow. A coordinate
 of the noise exceeds so many standard deviations with probability below 2^-180."""
 _HIDDEN_ROUNDING = 2.0**-9
 """Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
-Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up as if their signs
-were random, so their sum stays below a 64th of the noise. With less noise "auto" computes the gradient of each record,
-which has a rounding error of 2^-24 of the norm bound."""
+Each product has a rounding error of 2^-15 of the norm bound. The errors of a batch of B records have signs that are as
+good as random. They add up to 2^-15 sqrt(B) norm bounds, at most a 64th of the noise. With less noise "auto" computes
+the gradient of each record, which has a rounding error of 2^-24 of the norm bound."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +106,9 @@ class Plan:
 
     @property
     def sampling_probability(self) -> float:
-        """Probability that a record takes part in a step. For DPIS it is that of a record whose norm is at the bound.
-
-        If DPIS releases the share of norms, the probability is that for the largest share, 1.
+        """Probability that a record takes part in a step. For DPIS it is the probability for a record whose gradient
+        norm equals the norm bound. If DPIS releases the share of norms (the mean clipped norm divided by the norm
+        bound), this is the probability for the largest share, 1.
         """
         share = self.settings.norm_share if isinstance(self.settings, DPIS) else None
         return min(1.0, self.batch_size / self.records / (share or 1.0))
@@ -231,9 +230,9 @@ def plan_run(
     """Returns the plan for ``records`` records. Without ``public_size`` a noisy count of the records is released first.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    the number of trained numbers, whose types hold numbers up to ``largest``. If a run is continued, ``released`` is
-    its number of records, for which it was charged already. ``loss`` has the settings for releasing losses, which use a
-    share of the charge of each step.
+    the number of trained numbers. ``largest`` is the largest number that their types hold. If a run is continued,
+    ``released`` is its number of records, for which it was charged already. ``loss`` has the settings for releasing
+    losses, which use a share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)

@@ -16,7 +16,7 @@ VERSION = 1
 
 
 def make_run_name() -> str:
-    """Returns a random name for a run. The name tells an older state of this run from a state of another run."""
+    """Returns a random name for a run. The name shows whether a saved state is of this run or of another one."""
     return secrets.token_hex(16)
 
 

@@ -28,8 +28,8 @@ def fork_torch_generators(device: Any) -> Any:
 def run_uncompiled() -> Any:
     """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch compiles nothing under ``torch.func``. Without this context, it would compile the code that records a
-    forward pass instead.
+    PyTorch compiles nothing under ``torch.func``. Without this context, PyTorch would instead compile the code that
+    records a forward pass.
     """
     return torch.compiler.set_stance("force_eager")
 
@@ -68,9 +68,9 @@ class RunCoins:
 def draw_order_of_checks(records: int, seed: int) -> list[int]:
     """Returns an order of record numbers with each record three times, to check that nothing is kept between records.
 
-    The order begins with record 0 twice in a row. This shows a change that happens with every record. The rest of the
-    order is random. A change that happens rarely, or only after certain records, shows if it happens between two
-    occurrences of a record.
+    The order begins with record 0 twice in a row. These two readings show a change that happens with every record. The
+    rest of the order is random. A change that happens rarely, or only after certain records, shows if it happens
+    between two occurrences of a record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)
@@ -126,7 +126,7 @@ class CoinGuard(TorchFunctionMode):
 
     PyTorch's draws for a record follow from its place among the records that go through the model together. If the
     draws were known, as after ``torch.manual_seed(0)``, one more record would give each later record the draws of its
-    neighbour. So the generators must keep the seed that they have at the beginning. This is checked at each call of a
+    neighbour. So the generators must keep the seed that the run gave them. The seeds are checked at each call of a
     function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
     generator (docs/theory/training.md, section 9).
     """
@@ -175,10 +175,9 @@ def _name_torch_function(func: Any) -> str:
 def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
     """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
-    NumPy and ``random`` draw once for all records that go through the model together. Suppose that the draws differed
-    between physical batches. One more record may move another record into the next physical batch, and would then
-    change the draws for the moved record. A seed that the loss function itself sets does no harm, because this seed is
-    the same in all calls.
+    NumPy and ``random`` draw once for all records that go through the model together. If the draws differed between
+    physical batches, one more record could change the draws for another record, by moving it into the next physical
+    batch. A seed that the loss function itself sets does no harm, because this seed is the same in all calls.
     """
 
     def compute_seeded_loss(model: Any, batch: Any) -> Any:

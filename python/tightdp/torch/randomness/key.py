@@ -19,7 +19,8 @@ places and sums of norms."""
 
 
 class KeyedRandomSource(RandomSource):
-    """A ChaCha20 source with a key that several processes hold. Call k = 0, 1, ... gives stream ``number + k``."""
+    """A ChaCha20 source with a key that several processes hold. Call k = 0, 1, ... of ``stream`` gives the stream with
+    the number ``number + k``."""
 
     __slots__ = ("_key", "_next", "_owner")
 

@@ -1,4 +1,4 @@
-"""The interface through which processes that train together talk, implemented for a process that trains alone."""
+"""The interface for messages between processes that train together, implemented for a process that trains alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class World:
         yield
 
     def add_over_ranks(self, integers: Any) -> None:
-        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank leaves it unchanged."""
+        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. A single rank leaves the tensor
+        unchanged."""
 
     def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank, and returns its result on every rank.

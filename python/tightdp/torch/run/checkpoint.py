@@ -53,16 +53,18 @@ class Checkpoint:
 
     - ``run.json``: the name, the plan and the settings of the run, and the digest of its saved tensors.
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
-      "!". The mark "s" says that tensors were saved for the first time. A step is charged once its mark is on the disk.
-    - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
+      "!". The mark "s" says that tensors were saved for the first time. A step is charged as soon as its mark is on the
+      disk.
+    - ``shares.json``: the noise multiplier and the share of norms (the mean clipped norm divided by the norm bound) of
+      each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn, so that a copy of
-      the folder that falls behind another copy is refused (docs/theory/filters.md, section 11).
+      stored with the number of charges before it. The ledger stores the last charge and its turn. By these, it refuses
+      a copy of the folder that falls behind another copy (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
-    Only the user who trains can read the files, and also the folder if it is made here. Each JSON file has a digest of
-    its values. If a file is missing or was not written by a run, a ValueError names it.
+    Only the user who trains can read the files. The same holds for the folder if it is made here. Each JSON file has a
+    digest of its values. If a file is missing or was not written by a run, a ValueError names it.
     """
 
     def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:
@@ -98,7 +100,7 @@ class Checkpoint:
         """Returns the state, as ``run_state.make_run_state`` makes it, of the run in the folder.
 
         Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
-        ``about``.
+        settings ``about``.
         """
         self._check_files()
         self._seen = self._read_marks() if self._has_file("charged") else b""
@@ -215,7 +217,7 @@ class Checkpoint:
         return dict(found)
 
     def _record_tensors(self, *digests: str | None) -> None:
-        """Writes the digests that ``tensors.pt`` may have: two digests while one file takes the place of another."""
+        """Writes the digests that ``tensors.pt`` may have. Two are possible while a new file replaces the old one."""
         about, state, _ = self._read_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
@@ -259,7 +261,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """Raises ValueError unless a turn of this folder made the run's last release in the ledger."""
+        """Raises ValueError unless the run's last release in the ledger was made in a turn of this folder."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)

@@ -79,10 +79,10 @@ class PrivateRun:
     record, adds up the clipped gradients, adds noise once, and lets the optimizer take a step. The optimizer gets noisy
     gradients of the parameters and nothing else from a step. A step returns no loss and no batch size.
 
-    A step is charged before its sums are computed. If the step then fails, because memory runs out or ``loss_fn``
-    raises an error, it stays charged, nothing is released, and parameters and gradients are as before. The failure
-    itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and ``load_state_dict``
-    say how such a run can go on.
+    A step is charged before its sums are computed. The step may then fail, because memory runs out or ``loss_fn``
+    raises an error. In this case it stays charged, nothing is released, and parameters and gradients are as before. The
+    failure itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and
+    ``load_state_dict`` say how such a run can go on.
 
     The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
     which checks them. Make no run without ``make_private``.
@@ -213,8 +213,8 @@ class PrivateRun:
     def statement_(self) -> Statement:
         """The statement of the run: what the bound covers, what it assumes and what it leaves out.
 
-        The statement has the hash of the current ``model.state_dict()`` and the name of the data set. That name is
-        the ledger's name of the data set, or without a ledger the type of ``dataset``.
+        The statement has the hash of the current ``model.state_dict()`` and the name of the data set. The name is the
+        one in the ledger, or without a ledger the type of ``dataset``.
         """
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
@@ -314,12 +314,13 @@ class PrivateRun:
     def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
         """Measures how far one record moves the sums before noise, on the first ``records`` records of the data set.
 
-        The audit tries each of the last ``tried`` of these records. It computes the sums without the record, with the
-        record before the others, in their middle or after them, and without the record again, all with the same seeds.
-        Each sum uses the data set, the collation, the model, the loss and the clipping, as a step does. Each of the
-        three positions has seeds of its own. If a record moves the sums too far, the audit compares what was read and
-        what copies of the model return, and says where the difference arose. Nothing is charged and nothing is
-        released. The result is as private as the records, so use made-up records of the same form.
+        The audit tries each of the last ``tried`` of these records. It puts the record before the others, in their
+        middle and after them. For each position, it computes the sums without the record, with it, and without it
+        again, all with the same seeds. Each sum uses the data set, the collation, the model, the loss and the clipping,
+        as a step does. Each position has seeds of its own. If a record moves the sums too far, the audit compares what
+        was read and what copies of the model return. Its result says which code caused the difference. Nothing is
+        charged and nothing is released. The result is as private as the records, so use made-up records of the same
+        form.
         """
         model_checks.check_loss_fn(loss_fn)
         n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
@@ -367,7 +368,7 @@ class PrivateRun:
         Raises ValueError, and charges nothing, for a state of another plan, model or format. Steps that were charged
         stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are drawn anew.
         ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something about a
-        record, and the statement says that the run went on after it.
+        record, and the statement says that the run went on after an error.
         """
         self._check_owner()
         before = self.steps_
@@ -410,7 +411,8 @@ class PrivateRun:
     def _tensor_file_limit(self) -> int:
         """Largest size of the file of saved tensors, in bytes.
 
-        It allows 64 times the size of the model, for the state of the optimizer, and 64 bytes a step for losses.
+        It is 64 times the size of the model, for the state of the optimizer, plus 64 bytes a step for losses and 64
+        MiB.
         """
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
@@ -428,8 +430,8 @@ class PrivateRun:
     def _check_parameters(self) -> dict[str, Any]:
         """Returns the trained parameters.
 
-        Raises ValueError if the parameters cannot be trained privately. Raises ValueError too if they are not those of
-        earlier steps, and each of them has its own norm bound or scale.
+        Raises ValueError if the parameters cannot be trained privately. If each parameter has its own norm bound or
+        scale, also raises ValueError if the parameters differ from those of earlier steps.
         """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
@@ -495,7 +497,8 @@ class PrivateRun:
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Tests on the first records that the account holds for the model, and that its gradients can be clipped.
+        """Tests, on the first records, that the account is valid for the model and that the model's gradients can be
+        clipped.
 
         Returns ``parts`` and ``looks`` with the tested part put back. ``new`` says that these parameters were not
         tested before. If the step has no records, the first record of the data set is tested instead. So whether an
@@ -592,7 +595,8 @@ class PrivateRun:
         }
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer the released gradients alone: a gradient that other code left there has no noise."""
+        """Gives the optimizer the released gradients alone. A gradient that other code left in a parameter has no
+        noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None

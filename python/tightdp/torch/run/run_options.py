@@ -61,7 +61,8 @@ class AfterFailure:
     The error itself may reveal something about a record. Therefore the statement says that the run went on after an
     error.
 
-    ``folder`` is the path of the folder. ``make_private`` raises an error if it holds no checkpoint of such a run.
+    ``folder`` is the path of the folder. ``make_private`` raises an error if the folder holds no checkpoint of such a
+    run.
 
     >>> from tightdp.torch import AfterFailure
     >>> AfterFailure("checkpoints/run").folder

@@ -35,7 +35,7 @@ class SavedRun:
 
     @property
     def run_name(self) -> str:
-        """Name of the run that goes on or begins. In the ledger, it is the identifier of the run's release."""
+        """Name of the run that goes on or begins. The ledger uses the name as the identifier of the run's release."""
         return self._own_name if self._state is None else run_state.read_run_name(self._state, "checkpoint")
 
     def take_up_run(self, account: RunAccount, parameters: dict[str, Any], *, after_failure: bool) -> str:

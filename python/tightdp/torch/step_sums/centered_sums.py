@@ -75,7 +75,7 @@ class CenteredSums(ExactSums):
         )  # fmt: skip
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
-        return self._release_on_host(source)  # the moments are there
+        return self._release_on_host(source)  # the moments are in host memory
 
     def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
         """Returns estimates of the mean gradient, and updates the moments by them. Call this once a step."""

@@ -1,4 +1,4 @@
-"""Exact sums of gradients, which one backward pass computes if the form of the records allows it, else
+"""Exact sums of gradients, computed by one backward pass if the form of the records allows it, else by
 ``torch.func``."""
 
 from __future__ import annotations

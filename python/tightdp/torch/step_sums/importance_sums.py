@@ -1,4 +1,4 @@
-"""The sums of the algorithm DPIS, which add up unit vectors of gradients (docs/theory/dpis.md).
+"""The sums of the algorithm DPIS, which scales all gradients to one norm (docs/theory/dpis.md).
 
 The terms are C g / |g|, where g is the gradient of a record and C the norm bound. A step draws some records, the
 candidates, by bounds on their norms, and then takes some of the candidates by the norms themselves.
