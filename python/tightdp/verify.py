@@ -6,8 +6,8 @@ from its own table (``PAIRS``). The certificate does not guide the proof. The me
 docs/theory/certificates.md, and the format is described in docs/reference/certificate.md. The file also runs alone:
 ``python verify.py FILE``.
 
-``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` says which number
-next to it was proved, if it found one. "Not verified" does not mean that an end is wrong.
+``check`` returns True only if both ends were proved as stated. ``explain`` also looks for a number close to an unproved
+end that it can prove instead. "Not verified" does not mean that an end is wrong.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class TooMuchWork(Unverified):
 class ProofWork:
     """Counter of the work on one end. Each loop and each table is counted before it begins.
 
-    A unit is about one microsecond. It is also a few dozen bytes at most where a table is kept, so that the limit holds
-    for memory too.
+    A unit is about one microsecond, or at most a few dozen bytes of a table. The limit therefore also bounds memory.
     """
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class ProofWork:
 WORK = ProofWork()
 TOO_MUCH = "it would take too much work"
 MOST_WORK = 1e7
-"""Units of work that the proof of one end may take; all numbers next to it together may take half as many."""
+"""Limit of work for the proof of one end. The search for a number close to an unproved end gets half as much."""
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ class Pair:
     """A pair of distributions P and Q, given by the probabilities of the tests Y > y and Y >= y of its loss Y."""
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
+        """Returns the probabilities under P and under Q of one of the two tests."""
         raise Unverified("no curve is known")
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
@@ -206,7 +205,7 @@ class Laplacian(Symmetric):
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the tilted transform by the masses of both atoms, and by the decay of what lies between them."""
+        """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
         up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
         whole = self.compute_moment_ball(acb(c)).real
         return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
@@ -239,7 +238,7 @@ class Envelope(Symmetric):
 
 
 class AtomTable(NamedTuple):
-    """Finite losses with P's masses at them, P's mass where Q has none, and Q's mass where P has none."""
+    """The finite losses with their masses under P, then P's mass where Q has none, and Q's mass where P has none."""
 
     atoms: list[tuple[arb, arb]]
     infinity: arb
@@ -288,7 +287,7 @@ class Atoms(Pair):
         return Atoms(("reversed", *self.name), compute_table)
 
     def list_proof_grid_anchors(self) -> list[arb]:
-        """Returns the loss of the largest mass, and the one next to it that has more mass."""
+        """Returns the loss with the largest mass, and the heavier of the two losses next to it."""
         atoms = sorted(self.build_atom_balls().atoms, key=lambda atom: float(atom[0].mid()))
         masses = [float(mass.mid()) for _, mass in atoms]
         top = max(range(len(atoms)), key=masses.__getitem__, default=0)
@@ -311,7 +310,7 @@ class Atoms(Pair):
         return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
 
     def sample_pair(self, q: Fraction) -> Atoms:
-        """Returns ((1-q) Q + q P, Q)."""
+        """Returns the pair ((1-q) Q + q P, Q)."""
 
         def compute_table() -> AtomTable:
             atoms, infinity, hidden = self.build_atom_balls()
@@ -330,7 +329,7 @@ def compute_sampled_loss_ball(y: arb | None, q: Fraction) -> arb:
 
 @dataclass(frozen=True)
 class Sampled(Pair):
-    """((1-q) Q + q P, Q)."""
+    """The pair ((1-q) Q + q P, Q) of a sample that includes the record with probability q."""
 
     pair: Pair
     q: Fraction
@@ -347,7 +346,7 @@ class Sampled(Pair):
         return to_ball(self.q) * self.pair.compute_infinity_ball()
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        """Returns the tails of the pair at the loss whose sample has the loss ``y``."""
+        """Returns the tails at ``y``, from the tails of the inner pair at the loss x that becomes ``y``."""
         WORK.count_proof_work(10)
         q = to_ball(self.q)
         x = (y.exp() - (1 - q)) / q
@@ -467,8 +466,8 @@ class EitherOrder(Symmetric):
 class RecordChain(Pair):
     """A group of ``size`` records. ``parts`` has the pairs of a single record of the group, with their counts.
 
-    Only an upper bound of the group's curve is known. It follows from a chain of data sets from one neighbour to the
-    other, in which each data set differs from the next by one record.
+    Only an upper bound of the group's curve is known. It follows from a chain of data sets, each of which differs from
+    the next by one record.
     """
 
     parts: tuple[tuple[Pair, int], ...]
@@ -478,7 +477,7 @@ class RecordChain(Pair):
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_chain_link(self, e: Fraction, points: int) -> arb:
-        """Returns an upper bound of one link's delta at ``e``, and sets the precision."""
+        """Returns an upper bound of delta at the epsilon ``e`` for a single record. Sets the precision."""
         found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
         ctx.prec = 128
         return arb(1) if found is None else arb(found[1].upper())
@@ -486,20 +485,18 @@ class RecordChain(Pair):
     def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
-        A link is a step of the chain, with an epsilon e of its own. Its bound P(A) <= e^e Q(A) + delta is a line in
-        Q(A). The lines of all links together make one line, and a weighted mean of two such lines is a bound too.
+        A link joins two adjacent data sets of the chain. Each link gets its own epsilon e, at which the line
+        e^e Q(A) + delta bounds P(A). The lines of all links are composed to one line. A weighted mean of two composed
+        lines is a bound too.
         """
         bound_link = cache(lambda e: self.bound_chain_link(e, points))
 
         def add_chain_lines(links: list[Fraction]) -> arb:
-            """Returns the height at Q(A) = 0 of the line that the links with these epsilons make.
-
-            The slope of the line is e to the power of the sum of the epsilons.
-            """
+            """Returns the height at Q(A) = 0 of the composed line of links with these epsilons."""
             return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
         def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
-            """Returns the height of the mean of two lines whose slope is e^epsilon, or 1 if there is no such mean."""
+            """Returns the height of that weighted mean of two lines whose slope is e^epsilon, or 1 if there is none."""
             low, high = (to_ball(sum(links)).exp() for links in (one, other))
             weight = (to_ball(epsilon).exp() - low) / (high - low)
             if not (weight >= 0 and weight <= 1):
@@ -531,7 +528,7 @@ class RecordChain(Pair):
 
 
 def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
-    """Returns for each sum of ``size`` links the lowest line and its links. Nothing is proved here.
+    """Returns the lowest line and its links for each sum of the indices of ``size`` links. Nothing is proved here.
 
     A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``.
     """
@@ -548,7 +545,10 @@ def search_chains(heights: dict[int, float], width: float, size: int) -> dict[in
 
 
 def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
-    """Returns the two epsilons around ``at`` whose lines have the lowest mean of slope e^at, or None."""
+    """Returns the epsilons on both sides of ``at`` whose lines have the lowest mean of slope e^at.
+
+    Returns None if all epsilons are on one side.
+    """
     found: tuple[float, tuple[float, float] | None] = math.inf, None
     for low in (each for each in heights if each <= at):
         for high in (each for each in heights if each > at):
@@ -560,9 +560,9 @@ def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class Concentrated(Symmetric):
-    """The class of (xi, rho)-zCDP. Nothing but a bound of its moments is known.
+    """The class of (xi, rho)-zCDP mechanisms. Only a bound of the moments is known.
 
-    With ``replaced`` a record is replaced, so that a data set without it lies between the two neighbours.
+    With ``replaced`` the bound is that of two steps: a record is removed, and another is added.
     """
 
     rho: Fraction
@@ -584,9 +584,9 @@ ZERO_SHIFT: Shifts = ((Fraction(0), Fraction(1)),)
 
 @dataclass(frozen=True)
 class NormalMixtures(Pair):
-    """P = sum p_i N(a_i, 1) against Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
+    """The pair P = sum p_i N(a_i, 1) and Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
 
-    The loss Y therefore grows with the output u.
+    The loss Y grows with the output u: its slope is a weighted mean of the a_i minus a weighted mean of the b_j.
     """
 
     ahead: Shifts
@@ -651,7 +651,7 @@ class NormalMixtures(Pair):
         return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
 
     def build_output_table(self) -> tuple[list[float], list[float]]:
-        """Returns ascending outputs with their losses, to within roundings. The table is computed only once."""
+        """Returns ascending outputs with their approximate losses. The table is computed only once."""
         found: tuple[list[float], list[float]] = keep_table(("outputs", self), self.compute_output_table)
         return found
 
@@ -710,7 +710,7 @@ class NormalMixtures(Pair):
         return found[0], found[1]
 
     def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        """Returns the moments by the trapezoid rule in u, whose error is bounded on a strip (section 4)."""
+        """Returns the moments by the trapezoid rule over outputs u (section 4)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
@@ -737,8 +737,8 @@ class NormalMixtures(Pair):
                 nodes.append((weight, ahead - behind))
             else:
                 lost += weight
-        # Errors of the nodes beyond the last ones, of the nodes left out and of the rule itself, for z = c + is with
-        # |s| <= hn.
+        # Three errors are bounded: the nodes beyond the last ones, the nodes left out, and the trapezoid rule itself.
+        # The bounds hold for z = c + is with |s| <= hn.
         for kappa, count in ((left, first), (right, last)):
             k = arb(kappa) * (1 + arb(2) ** -40)
             if not arb(count) * step > k:
@@ -762,7 +762,7 @@ class NormalMixtures(Pair):
         return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the tilted transform by boxes under the tilted density of Y (section 3)."""
+        """Bounds the transform by boxes under the density of Y weighted by e^{cY} (section 3)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         evaluate_log_balls = self.build_log_balls()
 
@@ -803,7 +803,7 @@ class NormalMixtures(Pair):
 
 
 def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
-    """Returns lengths and masses of boxes that make up a histogram, each over a run of neighbouring cells."""
+    """Cuts a histogram into boxes over neighbouring cells. Returns their lengths and masses."""
     boxes, stack = [], list[tuple[int, arb]]()
     for j, floor in enumerate([*floors, arb(0)]):
         start = j
@@ -857,7 +857,7 @@ def reverse_pairs_of_run(run: Run) -> Run:
 
 
 def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
+    """Yields bounds of delta(``epsilon``), each by more work than the bound before."""
     if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
         for least, most, how in list_delta_proofs(reverse_pairs_of_run(run), -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
@@ -869,7 +869,7 @@ def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, poi
 
 
 def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
+    """Yields bounds of delta at an epsilon >= 0: by a formula if possible, else by integrals, else on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
     chains = [pair for pair in run if isinstance(pair, RecordChain)]
@@ -907,7 +907,7 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
             (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
         ]
         contour = invert_transform_by_balls, (50, 100), "contour"
-        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # no line has a transform that decays
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # transforms hardly decay then
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
@@ -935,7 +935,7 @@ def compute_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
 
 
 def count_outcome_balls(atoms: int, count: int) -> int:
-    """Returns the number of ways in which ``count`` outputs can fall on ``atoms`` losses, or a number above 10^6."""
+    """Returns how many multisets of ``count`` losses there are among ``atoms`` losses, or any number above 10^6."""
     found, few = 1, min(atoms - 1, count)
     for j in range(1, few + 1):
         found = found * (atoms - 1 + count - few + j) // j
@@ -945,7 +945,7 @@ def count_outcome_balls(atoms: int, count: int) -> int:
 
 
 def list_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
-    """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
+    """Yields each total loss of ``count`` independent outputs, with its mass over all orders of the outputs."""
     if count == 1:
         yield from atoms
         return
@@ -1002,7 +1002,7 @@ def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
     """Returns Chernoff's bound of delta, by one moment (section 3)."""
 
     def evaluate_bound(c: float) -> arb:
-        """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}, where M(c) is the moment E e^{cY}."""
+        """Returns log(kappa(c) E e^{cY} e^{-c epsilon}), where kappa(c) = c^c / (1 + c)^(1 + c)."""
         kappa = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log()
         return kappa - c * epsilon + compute_moment_ball_of_run(run, c, ctx.prec).log()
 
@@ -1012,9 +1012,9 @@ def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
 
 
 def search_exponent_of_proof(bound: Callable[[float], float], least: float, most: float, accuracy: float) -> float:
-    """Returns the c between ``least`` and ``most`` at which a bound is smallest, nearly. Nothing is proved here.
+    """Returns a c between ``least`` and ``most`` that nearly minimises a bound. Nothing is proved here.
 
-    The search is by golden sections of log c, up to ``accuracy``.
+    Golden sections of log c end at a range of length ``accuracy``.
     """
     golden = (math.sqrt(5.0) - 1) / 2
     low, high = math.log(least), math.log(most)
@@ -1033,7 +1033,7 @@ def search_exponent_of_proof(bound: Callable[[float], float], least: float, most
 
 
 class InversionPlan(NamedTuple):
-    """Choice of the line Re z = c, the spacing h and the number n of points, and two exponents a that bound aliases.
+    """Choice of the line Re z = c, and of the spacing h and the number n of points on it.
 
     Nothing has to be proved about a plan.
     """
@@ -1042,18 +1042,19 @@ class InversionPlan(NamedTuple):
     h: float
     n: int
     aliases: list[float]
+    """Two exponents a. Chernoff's bounds at these exponents limit the error that comes from the spacing h."""
     decays: list[tuple[Callable[[float], arb], int]]
-    """Bound on the decay of each pair's transform from t on, and the pair's count."""
+    """Each pair's ``bound_decay_by_ball`` function, and the pair's count."""
 
 
 def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
-    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly, or raises Unverified."""
+    """Returns a plan whose errors are about 2^-``bits`` times delta. Raises Unverified if it needs too many points."""
     ctx.prec = 64
     at = float(epsilon.mid())
     logs: dict[float, float] = {0.0: 0.0}
 
     def estimate_exponent(c: float) -> float:
-        """Returns an estimate of log(E e^{cY} e^{-c epsilon} kappa(c)), the logarithm of Chernoff's bound of delta."""
+        """Returns an estimate of the logarithm of Chernoff's bound of delta (``bound_delta_by_moment_ball``)."""
         if c not in logs:
             moment = float(compute_moment_ball_of_run(run, c, 30).log().mid())
             logs[c] = moment - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
@@ -1061,7 +1062,8 @@ def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
 
     c = search_exponent_of_proof(estimate_exponent, 1e-2, 2e3, 0.1)
     level = estimate_exponent(c) - 6 - bits * LN2
-    # Chernoff's bound at c f bounds the aliases on either side. The period is chosen so that both sides are small.
+    # The sum over points adds copies of the loss, shifted by multiples of 2 pi/h. Chernoff's bounds at c f limit the
+    # copies on either side: f > 1 on one side, f < 1 on the other.
     sides = [
         min(((estimate_exponent(c * f) - level) / abs(c * f - c), f) for f in factors)
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
@@ -1142,7 +1144,7 @@ class SampledGaussians(NamedTuple):
     def bound_ray_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| left of p = ``low`` and right of p = ``high``.
 
-        It also bounds the sum over the nodes that lie there.
+        The bound also holds for the sum over the nodes in both ranges.
         """
         rho, center, s2 = low.exp(), self.compute_ray_center(), self.sigma**2
         inner = center - rho - low
@@ -1169,7 +1171,7 @@ class SampledGaussians(NamedTuple):
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
-        """Returns 1 + D at the points of the outer sum, and a bound on the integral of |B| along the ray beta."""
+        """Returns section 5's 1 + D at the outer sum's points, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
         one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
         low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
@@ -1204,7 +1206,7 @@ def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
 
 
 class RayPlan(NamedTuple):
-    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). It proves nothing."""
+    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). Any choice is valid."""
 
     beta: float
     c: float
@@ -1212,11 +1214,11 @@ class RayPlan(NamedTuple):
     need: float
     """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
     size: float
-    """Estimate of log T."""
+    """Estimate of the logarithm of section 5's T."""
 
 
 def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
-    """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
+    """Sets the precision. Returns the run's steps, and lambda: the sum of -log(1 - q) over all steps."""
     ctx.prec = precision
     found = list_steps_for_rays(run)
     return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
@@ -1285,7 +1287,7 @@ def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
 
 
 def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta for a record that is added, by the curve of a removed one at -``epsilon`` (section 1)."""
+    """Returns bounds of delta for an added record, from the curve of a removed record at -``epsilon`` (section 1)."""
     least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits + 24)
     x = epsilon.exp()
     return 1 - x + x * least, 1 - x + x * most
@@ -1316,9 +1318,8 @@ class ProofGridPlan(NamedTuple):
     def trim_proof_grid_ends(self, found: ProofGridMeasure) -> ProofGridMeasure:
         """Returns the distribution without the faint masses at its two ends.
 
-        For an upper bound the masses at the low end move up to the first point that is kept, and those at the high end
-        to infinity. For a lower bound those at the low end are dropped, and those at the high end move down to the last
-        point that is kept.
+        For an upper bound, low masses move up to the first point that is kept, and high masses move to infinity. For a
+        lower bound, low masses are dropped, and high masses move down to the last point that is kept.
         """
         masses, least = found.masses.coeffs(), 1 << (self.bits - self.cut)
         left, below = 0, fmpz(0)
@@ -1339,7 +1340,7 @@ class ProofGridPlan(NamedTuple):
         """Convolves two distributions, rounded outward."""
         length = one.masses.length() + other.masses.length()
         heights = one.masses.height_bits() + other.masses.height_bits()
-        if heights > 2 * self.bits + 64:  # sums of such masses say nothing, and their powers fill the memory
+        if heights > 2 * self.bits + 64:  # such masses prove nothing, and their powers fill the memory
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
@@ -1362,10 +1363,10 @@ class ProofGridPlan(NamedTuple):
         return found
 
     def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
-        """Returns masses whose losses are at least their points, from masses whose losses are off by ``away``.
+        """Moves or merges masses so that each has a loss that is at least its lattice point.
 
-        A mass below its point is merged with a part of one above, which lifts it there. Otherwise it goes to a lower
-        point. A mass above its point is merged with a part of one below.
+        The loss of mass i is ``away[i]`` above point i. If it is below, the mass is merged with a part of a mass at a
+        larger loss, or moves to a lower point. If it is above, the mass is merged with a part of one at a smaller loss.
         """
         done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
         for rank in range(len(filled) - 1, -1, -1):
@@ -1431,7 +1432,7 @@ def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
 
 
 def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
-    """Returns an estimate of the variance under P of a loss between two numbers. Nothing is proved here."""
+    """Returns an estimate of the variance under P of the loss within a range. Nothing is proved here."""
 
     def estimate_tail(y: float) -> float:
         return float(pair.compute_tail_balls(arb(y))[0].mid())
@@ -1462,7 +1463,7 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     step = arb(whole / size)
     anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
                 if len(gaps := pair.list_proof_grid_anchors()) == 2]  # fmt: skip
-    if anchored:  # both atoms of the pair that matters most are on the lattice, if they are not closer than its points
+    if anchored:  # both anchors of the pair with the longest range get a lattice point, unless they are too close
         gap = abs(max(anchored, key=lambda each: each[1])[0])
         step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
     plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
@@ -1499,7 +1500,7 @@ def build_upper_proof_grid(
 ) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that dominates the pair's own, and the origin of its points.
 
-    The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
+    The mass of each lattice cell moves to the two ends of the cell, so that the cell keeps its mass under P and Q.
     """
     low, high = place_proof_grid_points(plan, origin, ends)
     WORK.count_proof_work(20 * (high - low))
@@ -1524,7 +1525,7 @@ def build_lower_proof_grid(
 ) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that the pair's own dominates, and the origin of its points.
 
-    The outputs around each lattice point are merged into one, and these are moved to lattice points.
+    All outputs around a lattice point are merged into one output, whose loss is then moved to a lattice point.
     """
     low, high = place_proof_grid_points(plan, origin, ends)
     WORK.count_proof_work(40 * (high - low))
@@ -1537,9 +1538,9 @@ def build_lower_proof_grid(
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
         heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
-        if (loss := losses[heaviest]) is not None:  # the heaviest loss is at its point
+        if (loss := losses[heaviest]) is not None:  # the origin puts the heaviest loss on its point
             origin = (loss - plan.h * (low + heaviest)).mid()
-        if attempt == 0:  # cuts move so that the other losses are at their points, up to fourth order
+        if attempt == 0:  # cuts move so that the other losses are nearly at their points
             away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
             most = 0.24 * float(plan.h.mid())
             for i in range(1, len(cuts) - 1):
@@ -1551,6 +1552,7 @@ def build_lower_proof_grid(
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
+# The argument m is a mechanism's entry in a certificate. k is 1 if a record is removed, and 2 if it is replaced.
 
 
 class TableRow(NamedTuple):
@@ -1562,8 +1564,7 @@ class TableRow(NamedTuple):
     upper: list[tuple[Pair, int]]
     lower: list[list[tuple[Pair, int]]]
     alone: bool = False
-    """True if each point of the first pair's curve is attained by some mechanism. Different points may be attained by
-    different mechanisms."""
+    """True if each point of the first pair's curve is attained by some mechanism, not always by the same one."""
 
 
 def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
@@ -1603,8 +1604,7 @@ def _build_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
         down, cut, none = 1 / up, (1 - fail) / (1 + up), arb(0)
         if not (cut > fail or cut < fail):
             raise Unverified("a class of mechanisms is at the border of two formulas")
-        # Sizes of layers, with the densities for either record relative to R. R is uniform, and is the distribution of
-        # the output if the sample has neither record.
+        # A layer has its size and the densities for the two records. The output is uniform if the sample has neither.
         if cut > fail:
             half, middle = [(fail, up, none), (cut - fail, up, down)], (1 - 2 * cut, down, down)
         elif 2 * d < 1:
@@ -1661,7 +1661,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
             raise Unverified("discrete noise has too many values")
         WORK.count_proof_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios of weights fall further out
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # by a geometric series
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
         atoms = [
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
@@ -1726,10 +1726,10 @@ def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
 def _build_given_atoms(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
-    """Returns a table of balls for all pairs whose losses are within ``loss_error`` of the given ones.
+    """Returns balls that hold all pairs whose losses are within ``loss_error`` of the given losses.
 
-    Q's mass where P has none is at most ``most``. It is exactly ``most`` if this is within 2^-30 of the largest mass
-    that the losses allow.
+    Q's mass where P has none is at most ``most``. It is exactly ``most`` if ``most`` is within 2^-30 of the largest
+    mass that the losses allow.
     """
 
     losses, masses, infinity = given
@@ -1784,7 +1784,7 @@ def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _bound_share_by_ball(ball: arb) -> tuple[Fraction, Fraction]:
-    """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if it has none."""
+    """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if the ball is unbounded."""
     if not ball.is_finite():
         raise Unverified("a probability cannot be enclosed")
     return max(convert_ball_to_fraction(ball.lower()), Fraction(0)), min(
@@ -1820,15 +1820,15 @@ def _build_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
-    """Returns the row of draws with replacement, where the number of draws that hit the record is random."""
+    """Returns the row of a sample drawn with replacement. The record may be in the sample more than once."""
     size, n = m["sample_size"], m["dataset_size"]
     if size > 200:
         raise Unverified("the table has at most 200 draws with replacement")
     mu = 1 / m["mechanism"]["noise_multiplier"]
     shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
     faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
-    # The upper end assumes that everything is revealed with the probability ``lost``. The lower end assumes that the
-    # record is not drawn at all in this case.
+    # ``lost`` is the probability of all faint numbers of draws of the record. The upper end assumes that these reveal
+    # everything, and the lower end that the record is not drawn.
     lost = sum((shares[j] for j in faint), Fraction(0))
     kept = {j: share for j, share in enumerate(shares) if j not in faint}
 
@@ -1850,7 +1850,7 @@ def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a record that takes part in some steps drawn at random.
 
-    The pair is exact for a mechanism with finitely many losses. Otherwise the upper end composes all selected steps.
+    The pair is exact for a mechanism with few losses. Otherwise the upper end composes all selected steps.
     """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
     base = build_table_row(inner, 1)
@@ -1867,9 +1867,9 @@ def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
         return plain
 
     def compute_table() -> AtomTable:
-        """Returns the loss for each combination of the numbers of outputs of each kind.
+        """Returns the loss of each outcome, which says how many steps had each output.
 
-        The likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
+        Its likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
         """
         atoms, infinity, hidden = pair.build_atom_balls()
         kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
@@ -1975,7 +1975,7 @@ def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a sample of fixed size.
 
-    The upper end for a record that is replaced by one without effect (k = 1) is that for any replacement.
+    If k = 1, the record is replaced by one without effect. The upper end then uses the bound for any replacement.
     """
     _refuse_given_losses(m)
     inner, q = build_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
@@ -1994,7 +1994,7 @@ def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _refuse_given_losses(m: dict[str, Any]) -> None:
-    """Raises Unverified for given losses in a sample whose other records fill the place of the record."""
+    """Raises Unverified for given losses in a sample where another record may take the place of the record."""
     if m["mechanism"]["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released with other records")
 
@@ -2008,9 +2008,9 @@ def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
 
 
 def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
-    """Returns the row of the ``Joined`` curve.
+    """Returns the row of the ``Joined`` curve. Both orders of ``member``'s sampled pairs are attained.
 
-    The attained pairs are those of data sets whose other records are all alike, in both orders.
+    They are attained on data sets whose other records are all alike.
     """
     attained = _map_table_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
@@ -2018,7 +2018,7 @@ def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow
 
 
 def sample_pair(pair: Pair, q: Fraction) -> Pair:
-    """Returns ((1-q) Q + q P, Q)."""
+    """Returns the pair ((1-q) Q + q P, Q)."""
     return pair if q == 1 else pair.sample_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
 
 
@@ -2216,8 +2216,7 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
         "closed-forms.md section 6",
     ),
 }  # fmt: skip
-"""Fields of each mechanism, the function that builds its row, and a reference. The function's second argument k is 1 if
-a record is removed and 2 if a record is replaced."""
+"""Fields of each mechanism, the function that builds its row, and a reference."""
 
 
 def build_table_row(m: dict[str, Any], k: int) -> TableRow:
@@ -2237,7 +2236,7 @@ def build_table_row(m: dict[str, Any], k: int) -> TableRow:
 class Claim(NamedTuple):
     """The claim that ``asked``, which is "epsilon" or "delta", is between ``lower`` and ``upper``.
 
-    ``at`` is the value of the other of the two. None stands for infinity.
+    ``at`` is the value of delta or epsilon, respectively. None stands for infinity.
     """
 
     composition: list[tuple[dict[str, Any], int]]
@@ -2362,9 +2361,9 @@ SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1,
 
 
 class EndVerdict(NamedTuple):
-    """The result of proving one end: the number that was proved in its place, or None, and how it was proved.
+    """The result of proving one end: the number ``end`` that was proved, or None, and the method.
 
-    ``value`` is the bound of delta that was found, which is compared with the claim.
+    ``value`` is the bound of delta that is compared with the claim.
     """
 
     end: Fraction | None
@@ -2387,7 +2386,7 @@ def verify_certificate_end(
         return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
     WORK.reset_proof_work(limit)
     orders = list_orders_of_claim(claim)
-    if claimed is None:  # a lower end: some neighbours reveal everything with a probability above delta
+    if claimed is None:  # it holds if some neighbours reveal everything with a probability above delta
         ctx.prec = 128
         most = max(
             convert_ball_to_fraction(compute_infinity_ball_of_run(run).lower())
@@ -2481,7 +2480,7 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, pati
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
-    except (ArithmeticError, ValueError, RecursionError) as error:  # floats only choose, and some choices have no float
+    except (ArithmeticError, ValueError, RecursionError) as error:  # from doubles that guide the proof
         return False, f"not verified: a number is out of reach ({error})"
     finally:
         WORK.reset_proof_work(math.inf)
