@@ -1,8 +1,8 @@
 """Subtraction of a private mean from the features, which makes gradients smaller and the loss better conditioned.
 
-The gradient of a linear model for features x and residual r is r x^T. The mean of x is a part that all rows of a table
-have in common. On typical one-hot tables, |x| is a quarter smaller without the mean. So the clipping norm and the noise
-can be a quarter smaller. The mean costs one release."""
+The gradient of a linear model for features x and residual r is r x^T. On typical one-hot tables, |x| is a quarter
+smaller after the mean of all rows is subtracted. So the clipping norm and the noise can be a quarter smaller. The mean
+costs one release."""
 
 from __future__ import annotations
 
