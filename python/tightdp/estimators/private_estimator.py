@@ -56,8 +56,7 @@ from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""The two counts of earlier runs before the first run. The first counts all runs, and the second counts the runs whose
-records were in no earlier run."""
+"""Two counts before the first run: of all runs, and of the runs on records that were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
@@ -215,7 +214,7 @@ class PrivateEstimator(NestedParameters):
         again: bool,
         disjoint: bool,
     ) -> None:
-        """Keeps the parameters of a run. Also keeps the account of the run, its release of labels and earlier runs.
+        """Keeps the parameters of a run, and the account of this run and of earlier runs.
 
         ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
         learned.
