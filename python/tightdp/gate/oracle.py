@@ -43,8 +43,8 @@ class Query:
     other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
     coordinate by coordinate. If ``scores`` is True, the value is a vector of scores, of which the gate releases only
     the index of a small one. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
-    ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
-    (docs/theory/exact.md).
+    ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so large values raise no error that would depend on the
+    records (docs/theory/exact.md).
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ class Oracle:
     and write it.
 
     Methods that end in ``_query`` return a ``Query`` for the gate. All other methods serve queries, and their results
-    are as private as the records. Arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
-    ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
-    public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
+    are as private as the records. ``w`` is the parameter vector, and ``chosen`` a mask of ``records``. The argument
+    ``sampling_probability`` is in (0, 1], where 1 takes all records. Bounds of norms and losses are > 0. ``public``
+    holds the public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Oracle, Public, Records
@@ -260,9 +260,8 @@ class Oracle:
     ) -> Query:
         """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s of ``steps``.
 
-        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since a
-        record moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
-        (docs/theory/selection.md).
+        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score, and so moves
+        all scores in the same direction, as the gate's selections require (docs/theory/selection.md).
         """
         grid = choose_contribution_grid(max_loss)
         part = partial(_sum_query_line_losses, self.model, w, direction, steps, max_loss, grid)

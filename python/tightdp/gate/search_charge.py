@@ -12,8 +12,8 @@ from ..mechanisms import ApproximateDP, Gaussian, RepeatAndSelect
 from .budget import split_gaussians_from_charge
 
 NEVER = 2.0**-53
-"""Share of delta for the event that a search has no record to train on. This share is about half of the distance of
-delta from the next double, so it hardly changes delta."""
+"""Share of delta for the event that a search has no record to train on. This share is no larger than the rounding error
+of delta."""
 
 
 class SearchRun(NamedTuple):

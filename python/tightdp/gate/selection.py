@@ -70,8 +70,8 @@ class SelectionCoins:
 def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns an index j with probability proportional to exp(-rate * scores[j]).
 
-    An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
-    acceptance is at least 1/len(scores)."""
+    An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). The index of the
+    least score is always accepted, so a proposal is accepted with probability at least 1/len(scores)."""
     least = min(scores)
     while True:
         j = coins.draw_index(len(scores))
