@@ -27,7 +27,7 @@ class SimpleImputer(PrivateTransformer):
 
     Further parameters
     ------------------
-    strategy : "median", or "constant", which is free of charge
+    strategy : "median" or "constant". A constant is free of charge
     fill_value : the constant, one number or one for each column
     domain : the range that is searched for medians, as for ``MinMaxScaler``
 
