@@ -48,7 +48,7 @@ def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
 def list_ledger_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
     """Returns the identifiers of the releases that ``text``, the part of a statement about its ledger, names.
 
-    The result is empty if an older version without identifiers wrote the text, or if the text is about another ledger.
+    The result is empty if the text has no identifiers, as in older versions, or is about another ledger.
     """
     found = re.findall(r", release ([0-9a-f]{32})(?=; |$)", text)
     return tuple(found) if text == "; ".join(f"{name_ledger_payment(ledger, each)}" for each in found) else ()

@@ -19,8 +19,7 @@ TABLE = (
 class LedgerProgress(NamedTuple):
     """The number of releases that a run has made so far, and the name of the turn with the last release.
 
-    A turn is the part of a run that one process makes. It begins when the process takes up the run, and ends with the
-    process.
+    A turn is the part of a run that one process makes, from the moment when the process takes up the run.
     """
 
     releases: int
