@@ -231,8 +231,8 @@ class Ledger:
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
         """Records how many of its paid releases a run has made, the next release included, BEFORE that release.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. If it
-        is not, another copy of the run has made further releases. After any exception release nothing.
+        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run.
+        Otherwise another copy of the run has made further releases. After any exception release nothing.
 
         ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
         with the number of releases and a text that describes the turn.

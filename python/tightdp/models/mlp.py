@@ -1,4 +1,4 @@
-"""A multilayer perceptron whose per-example gradients are never formed.
+"""A multilayer perceptron. Gradients of single records are never stored.
 
 The gradient of each layer is the outer product of the layer's errors and inputs. The errors are the derivatives of the
 loss by the layer's outputs. The squared norm of the whole gradient is the sum of the squared norms of the layers'

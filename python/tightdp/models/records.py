@@ -1,5 +1,4 @@
-"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from these
-once."""
+"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from them."""
 
 from __future__ import annotations
 
