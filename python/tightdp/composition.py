@@ -158,7 +158,6 @@ class Composable:
         The curve belongs to the worst neighbours, and to the best test that tells them apart. A type I error is to
         decide that the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite
         mistake. For a relation of two directions, such as the default, the smaller beta of the two directions counts.
-        ``width`` is the absolute width of the bounds on beta that is aimed at.
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -166,7 +165,7 @@ class Composable:
         ----------
         alphas : type I errors, probabilities in [0, 1] of any shape.
         neighbors, engine, eps_error, delta_error : as for ``epsilon``.
-        width : the absolute width that is aimed at, > 0.
+        width : the absolute width of the bounds on beta that "auto" tries to reach, > 0.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.tradeoff([0.01]).lower[0]:.3f}")
@@ -197,10 +196,10 @@ class Composable:
 
         This means that in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta``
         and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
-        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. At
-        ``delta=0`` a sampled Gaussian has the mu of an unsampled one, because sampling does not help far in the tails.
-        A small ``delta`` leaves the tails out. The relative width aimed at is a thousandth (docs/theory/conversions.md
-        section 15). Source: Dong, Roth and Su (2022), Definition 4.
+        than for this Gaussian by more than ``delta``. At ``delta=0``, which is Gaussian differential privacy itself, a
+        sampled Gaussian has the mu of the Gaussian without sampling, because sampling does not help far in the tails. A
+        small ``delta`` leaves the tails out. The relative width that the bounds aim at is a thousandth
+        (docs/theory/conversions.md section 15). Source: Dong, Roth and Su (2022), Definition 4.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
 
@@ -311,9 +310,9 @@ class Mechanism(Composable):
     symmetric: ClassVar[bool]
     """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """True if one dominating pair holds for data sets of every size. The pair then holds for every link of a chain of
-    data sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets
-    of ``dataset_size`` records."""
+    """True if one dominating pair holds for data sets of every size, and so for every link of a chain of data sets that
+    differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets of
+    ``dataset_size`` records."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
     The set is empty if the mechanism cannot run on a sample."""
@@ -428,8 +427,8 @@ class Composition(Composable):
     def latest_last(self) -> Parts:
         """The same parts as ``parts``. If there are more than ``FEW_PARTS``, they are in the order of composition.
 
-        A part that was composed several times then stands at its last place. The parts that a longer run shares with a
-        shorter one thus come first, so that an engine can continue from its result for the shorter run.
+        The place of a part is then that of its latest use. If a run grows, the parts that do not change come first, so
+        that an engine can continue from its result for these parts.
         """
         merged = self._merge_parts()
         return self.parts if len(merged) <= FEW_PARTS else merged
