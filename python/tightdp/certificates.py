@@ -35,7 +35,7 @@ class Certificate:
     Parameters
     ----------
     composition : the mechanisms with their counts.
-    neighbors : the neighbouring relation, one of those of ``Composition.epsilon``.
+    neighbors : the neighbouring relation, as in ``Composition.epsilon``.
     epsilon : the given epsilon, in nats, or None.
     delta : the given delta, in [0, 1), or None.
     lower, upper : the ends of the quantity that is None.

@@ -427,8 +427,8 @@ class Composition(Composable):
     def latest_last(self) -> Parts:
         """The same parts as ``parts``. If there are more than ``FEW_PARTS``, they are in the order of composition.
 
-        The place of a part is then that of its latest use. If a run grows, the parts that do not change come first, so
-        that an engine can continue from its result for these parts.
+        A part is then at the place of its latest use. If a run grows, the parts that do not change come first, so that
+        an engine can continue from its result for these parts.
         """
         merged = self._merge_parts()
         return self.parts if len(merged) <= FEW_PARTS else merged

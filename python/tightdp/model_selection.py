@@ -103,8 +103,8 @@ class PrivateSearchCV(BaseEstimator):
     classes_, n_features_in_ : as in scikit-learn.
 
     The charges of two settings may differ in more than their Gaussians on all records, for example if the batch sizes
-    differ. The search is then charged by the epsilon and delta of the settings alone, which is looser. The running time
-    depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The running
+    time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV

@@ -71,8 +71,8 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave at None. The first two must always be None, and the others if the pipeline has an
-epsilon. The seed must be None because two steps with equal seeds would draw the same noise."""
+"""Settings that steps must leave at None: the first two always, and the last three if the pipeline has an epsilon. The
+seed must be None because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
@@ -119,7 +119,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     Attributes
     ----------
-    steps_ : the fitted steps, each with its own ``privacy_``. Training one of them further raises RuntimeError
+    steps_ : the fitted steps, each with its own ``privacy_``. Further training of a step raises RuntimeError
     privacy_, charged_, history_, statement_ : as for classifiers, but of all steps together
     classes_, n_features_in_ : as in scikit-learn.
 
@@ -267,8 +267,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
-        # The last step gets only half of delta. If it is charged its epsilon and delta, it would leave no delta for the
-        # other steps otherwise.
+        # The last step gets only half of delta. With the whole delta, a last step that is known by its epsilon and
+        # delta alone would leave no delta for the other steps.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -437,7 +437,7 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
         labels = [present for present, _ in found]
     else:
         counted, labels = scan_blocks(blocks, list_classifier_classes_of_block)
-    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # distinct numbers look like measurements
 
 
 def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:

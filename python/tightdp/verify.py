@@ -6,8 +6,8 @@ from its own table (``PAIRS``). The certificate does not guide the proof. The me
 docs/theory/certificates.md, and the format is described in docs/reference/certificate.md. The file also runs alone:
 ``python verify.py FILE``.
 
-``check`` returns True only if both ends were proved as stated. ``explain`` also looks for a number close to an unproved
-end that it can prove instead. "Not verified" does not mean that an end is wrong.
+``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` also looks for a
+number close to the end that can be proved. "Not verified" does not mean that an end is wrong.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Pair:
     """A pair of distributions P and Q, given by the probabilities of the tests Y > y and Y >= y of its loss Y."""
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        """Returns the probabilities under P and under Q of one of the two tests."""
+        """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
         raise Unverified("no curve is known")
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
@@ -165,7 +165,7 @@ class Symmetric(Pair):
 
 @dataclass(frozen=True)
 class Normal(Symmetric):
-    """N(mu, 1) against N(0, 1); ``squared`` is mu^2."""
+    """The pair N(mu, 1) and N(0, 1), where ``squared`` is mu^2."""
 
     squared: Fraction
 
@@ -183,7 +183,7 @@ class Normal(Symmetric):
 
 @dataclass(frozen=True)
 class Laplacian(Symmetric):
-    """Laplace noise of scale 1 around ``mu`` and around 0."""
+    """The pair of Laplace distributions of scale 1 around ``mu`` and around 0."""
 
     mu: Fraction
 
@@ -323,7 +323,7 @@ class Atoms(Pair):
 
 
 def compute_sampled_loss_ball(y: arb | None, q: Fraction) -> arb:
-    """Returns ln(1 - q + q e^y); None stands for -infinity."""
+    """Returns ln(1 - q + q e^y). None stands for y = -infinity."""
     return (to_ball(1 - q) + (arb(0) if y is None else to_ball(q) * y.exp())).log()
 
 
@@ -496,7 +496,10 @@ class RecordChain(Pair):
             return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
         def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
-            """Returns the height of that weighted mean of two lines whose slope is e^epsilon, or 1 if there is none."""
+            """Returns the height of the weighted mean of two lines that has slope e^epsilon.
+
+            Returns 1 if no weighted mean has this slope.
+            """
             low, high = (to_ball(sum(links)).exp() for links in (one, other))
             weight = (to_ball(epsilon).exp() - low) / (high - low)
             if not (weight >= 0 and weight <= 1):
@@ -907,7 +910,7 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
             (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
         ]
         contour = invert_transform_by_balls, (50, 100), "contour"
-        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # transforms hardly decay then
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # transforms hardly decay
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
@@ -1117,7 +1120,7 @@ class SampledGaussians(NamedTuple):
     steps: int
 
     def evaluate_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
-        """Returns log B at h = e^{p + turn}, where B is the density of h = ln(1 + e^t) per dp, times e^{gamma h}.
+        """Returns log B at h = e^{p + turn}. B is the density in p of h = ln(1 + e^t), times e^{gamma h}.
 
         The normal variable t is that of section 5.
         """
@@ -1190,7 +1193,7 @@ class SampledGaussians(NamedTuple):
 
 
 def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
-    """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
+    """Returns the steps of a run. The list is empty unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
         if not (
@@ -1340,7 +1343,7 @@ class ProofGridPlan(NamedTuple):
         """Convolves two distributions, rounded outward."""
         length = one.masses.length() + other.masses.length()
         heights = one.masses.height_bits() + other.masses.height_bits()
-        if heights > 2 * self.bits + 64:  # such masses prove nothing, and their powers fill the memory
+        if heights > 2 * self.bits + 64:  # larger masses prove nothing, and their powers fill the memory
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
@@ -1365,8 +1368,9 @@ class ProofGridPlan(NamedTuple):
     def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
         """Moves or merges masses so that each has a loss that is at least its lattice point.
 
-        The loss of mass i is ``away[i]`` above point i. If it is below, the mass is merged with a part of a mass at a
-        larger loss, or moves to a lower point. If it is above, the mass is merged with a part of one at a smaller loss.
+        The loss of mass i is ``away[i]`` above point i. A mass below its point is merged with a part of a mass at a
+        larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a smaller
+        loss.
         """
         done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
         for rank in range(len(filled) - 1, -1, -1):
@@ -1463,7 +1467,7 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     step = arb(whole / size)
     anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
                 if len(gaps := pair.list_proof_grid_anchors()) == 2]  # fmt: skip
-    if anchored:  # both anchors of the pair with the longest range get a lattice point, unless they are too close
+    if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
         gap = abs(max(anchored, key=lambda each: each[1])[0])
         step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
     plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
@@ -1552,13 +1556,13 @@ def build_lower_proof_grid(
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
-# The argument m is a mechanism's entry in a certificate. k is 1 if a record is removed, and 2 if it is replaced.
+# The argument m is a mechanism's entry in a certificate. k is 1 if a record is removed, and 2 if a record is replaced.
 
 
 class TableRow(NamedTuple):
-    """The pairs that together dominate a mechanism, and lists of pairs that it attains.
+    """A mechanism's dominating pairs: ``upper`` has the pairs that together dominate the mechanism.
 
-    For a class of mechanisms, each list is attained by some mechanism of the class.
+    Each list of pairs in ``lower`` is attained by the mechanism or, for a class, by some mechanism of the class.
     """
 
     upper: list[tuple[Pair, int]]
@@ -1706,7 +1710,7 @@ def _build_given_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
-    """Raises Unverified if given losses contradict each other, so that no mechanism can have them."""
+    """Raises Unverified if no mechanism can have the given losses."""
     ctx.prec, slack = 64, 2 * m["loss_error"]
     given = list(zip(m["losses"], m["probabilities"], strict=True))
     hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
@@ -1827,8 +1831,8 @@ def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
     mu = 1 / m["mechanism"]["noise_multiplier"]
     shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
     faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
-    # ``lost`` is the probability of all faint numbers of draws of the record. The upper end assumes that these reveal
-    # everything, and the lower end that the record is not drawn.
+    # ``lost`` is the probability of a faint (very unlikely) number of draws of the record. In this event, the upper end
+    # assumes that everything is revealed, and the lower end that the record is not drawn.
     lost = sum((shares[j] for j in faint), Fraction(0))
     kept = {j: share for j, share in enumerate(shares) if j not in faint}
 
@@ -1915,7 +1919,7 @@ def _build_mixture_pair(shifts: Shifts, k: int) -> NormalMixtures:
 
 
 def _build_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
-    """Returns the row of a Poisson sample. Some mechanisms have a pair of their own when a record is replaced."""
+    """Returns the row of a Poisson sample. When a record is replaced, some mechanisms have a special pair."""
     inner, q = m["mechanism"], m["sampling_probability"]
     if inner["type"] in ("Gaussian", "MixtureOfGaussians"):
         return build_exact_table_row(_build_mixture_pair(_list_table_shifts(inner, q), k))
@@ -2089,7 +2093,7 @@ def read_certificate_losses(value: Any) -> list[Fraction]:
 
 
 def read_optimistic_losses(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
-    """Reads losses, their probabilities and the probability of an infinite loss; or null."""
+    """Reads null, or losses with their probabilities and the probability of an infinite loss."""
     if value is None:
         return None
     losses, masses, infinity = value
@@ -2236,7 +2240,7 @@ def build_table_row(m: dict[str, Any], k: int) -> TableRow:
 class Claim(NamedTuple):
     """The claim that ``asked``, which is "epsilon" or "delta", is between ``lower`` and ``upper``.
 
-    ``at`` is the value of delta or epsilon, respectively. None stands for infinity.
+    ``at`` is the given delta or epsilon. None stands for infinity.
     """
 
     composition: list[tuple[dict[str, Any], int]]
@@ -2386,7 +2390,7 @@ def verify_certificate_end(
         return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
     WORK.reset_proof_work(limit)
     orders = list_orders_of_claim(claim)
-    if claimed is None:  # it holds if some neighbours reveal everything with a probability above delta
+    if claimed is None:  # infinity: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
         most = max(
             convert_ball_to_fraction(compute_infinity_ball_of_run(run).lower())

@@ -44,7 +44,7 @@ class DPAGD:
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient.
     max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
-        wrong but unsure prediction: if it is too low, always predicting the larger class loses little.
+        wrong but unsure prediction. If the bound is too low, always predicting the larger class loses little.
     candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step].
     every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps.
     growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6.

@@ -154,8 +154,8 @@ class DPIS:
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run: their sampling probability, noise multiplier and number.
 
-        With ``norm_share=None``, the returned steps have the largest possible cost. The order of the filter and the
-        length of the steps follow from them.
+        With ``norm_share=None``, the returned steps have the largest possible cost. These steps determine the order of
+        the filter and the length of steps.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -325,7 +325,7 @@ class _DPISRun(DPISEpochSettings):
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """Returns a run whose epochs release the ratio of the mean norm to C.
 
-        ``q`` and ``noise`` belong to the run with the largest possible cost. The length of steps follows from them,
+        ``q`` and ``noise`` belong to the run with the largest possible cost. They determine the length of steps,
         because q / noise is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

@@ -107,7 +107,7 @@ def fit(
     note : text that the ledger keeps with the charge.
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each weight is public or a function of its own record.
         ``Blocks`` may hold the weights.
-    max_sample_weight : the largest weight, as for the classifiers; required where there are weights.
+    max_sample_weight : the largest weight, as for the classifiers; required if records have weights.
     initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
     the others : as for the classifiers (``PrivateClassifier``).
 

@@ -38,7 +38,7 @@ FEWEST, MOST = 20, 150
 average. The limit of 150 steps bounds the time."""
 LONGEST = 2.0
 """Largest learning rate. The momentum is chosen such that the learning rate stays below this number. Large curvatures
-need small rates: that of a logistic loss is at most |x|^2/4, with |x|^2 of about 10 for one-hot rows x."""
+need small rates. A logistic loss has curvature at most |x|^2/4, where |x|^2 is about 10 for one-hot rows x."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ not cost more."""
 NUMBERS = (REFERENCE, 1)
 """Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon from which the count's noise is computed. An algorithm with tiny noise of its own may have more."""
+"""Largest epsilon from which the count's noise is computed. An algorithm's own tiny noise may give a larger epsilon."""
 
 
 def release_record_count_for_algorithm(

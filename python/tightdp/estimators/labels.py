@@ -138,7 +138,7 @@ def release_classifier_labels(
 
 
 def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """Returns the labels of ``present`` whose text is in ``texts``. Their order and type are those of ``present``.
+    """Returns the labels of ``present`` whose text is in ``texts``, in the order and with the type of ``present``.
 
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """

@@ -252,7 +252,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
-        if not again or (declared is None and not self._own):  # undeclared classes are kept
+        if not again or (declared is None and not self._own):
+            # The classes of the last fit are kept if no classes are declared.
             return
         same = declared is not None and must_learn_labels(declared) == self._learned
         if same and not self._learned:

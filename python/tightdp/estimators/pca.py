@@ -45,10 +45,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
         The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
         max_norm^2 without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down, and so weighs less.
+    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down to this norm.
     center : whether a private mean is subtracted. With True, the release also contains the sum and the number of the
         rows. With False, which is for columns that are known to be centred, the components are eigenvectors of the
-        second moment, with a fifth less noise.
+        second moment, and the noise is a fifth smaller.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers.
 

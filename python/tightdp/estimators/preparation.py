@@ -24,7 +24,7 @@ from .shared.sklearn_interface import validate_classifier_labels
 
 
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the labels, and their sorted set.
+    """Returns the labels, and the distinct labels in ascending order.
 
     Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
     kind, because no label is converted to the type of another label.

@@ -148,7 +148,7 @@ class PrivateEstimator(NestedParameters):
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
-        """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
+        """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
         check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
@@ -235,7 +235,7 @@ class PrivateEstimator(NestedParameters):
         self.n_iter_ = len(account.history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
-        """Raises ValueError if a run that continues the last one has other settings of the model than that run."""
+        """Raises ValueError if a run that continues the last run has other settings of the model."""
         settings = {name: np.array(getattr(self, name)) for name in self._fixed}
         for name in self._fixed if again else ():
             if not np.array_equal(settings[name], self._settings[name]):

@@ -54,9 +54,9 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         they are.
     target_bounds : public (low, high) of the target, in the same range as ``bounds``. The target is clipped to these
         bounds and mapped to [-1, 1]. Required.
-    max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down, and so weighs
-        less. None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square
-        of the records' norms.
+    max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down to this norm.
+        None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square of the
+        records' norms.
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
         weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), about the size of the noise
         matrix. With a smaller penalty, the inverse of the second moment would be mostly noise.

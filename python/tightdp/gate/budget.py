@@ -165,9 +165,9 @@ def resolve_noise_from_budget(
 ) -> float:
     """Returns the noise multiplier of a run.
 
-    If the algorithm has its own ``noise_multiplier``, it is returned. Otherwise the smallest noise multiplier is
-    returned with which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the
-    algorithm's own noise multiplier is not a positive number."""
+    This is the algorithm's own ``noise_multiplier`` if there is one. Otherwise it is the smallest noise multiplier with
+    which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the algorithm's own
+    noise multiplier is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

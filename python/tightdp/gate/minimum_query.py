@@ -42,8 +42,8 @@ blocks lose digits (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 """Largest relative rounding error of one operation in doubles."""
 STAGE, STAGE_PASSES = 0.1, 300
-"""Two limits for a minimum that is only a starting point: the norm of its gradient, divided by the largest norm of one
-record's gradient, and the number of passes over the data."""
+"""Two limits for a minimum that is only a starting point. The first limits the norm of F's gradient, divided by the
+largest norm of one record's gradient. The second limits the number of passes over the data."""
 COVER_BITS = 6
 """Number of binary digits that are kept of a computed minimum, relative to the error that the second noise hides
 (``PerturbedMinimumQuery.cover``). Truncation increases this error by 2^-6, a 64th."""
@@ -110,7 +110,7 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query
     """Returns the query of the minimum of F with b = 0. The search starts from ``w``.
 
     The sensitivity has three terms. One record moves the true minimum by at most the largest gradient norm, divided by
-    the convexity. The distances of the two computed minima from the true ones add up to at most twice the tolerance,
+    the convexity. The distances of the two computed minima from the true minima add up to at most twice the tolerance,
     divided by the convexity. Rounding moves each coordinate by up to a grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = choose_contribution_grid(distance)
@@ -234,7 +234,7 @@ class MinimumQueryPoint:
 
     @cached_property
     def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
-        """The records whose loss has curvature at w (for a hinge, few), after their scores."""
+        """The scores and the records whose loss has curvature at w, or all if these are more than half."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):

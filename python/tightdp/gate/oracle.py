@@ -114,10 +114,9 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
-    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
-    example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
-    and write it.
+    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches. None stands for
+    the gate's random source. ``state`` holds values for each record that queries keep between evaluations, such as
+    bounds on the norms of gradients. The state is as private as the records, and only queries read and write it.
 
     Methods that end in ``_query`` return a ``Query`` for the gate. All other methods serve queries, and their results
     are as private as the records. ``w`` is the parameter vector, and ``chosen`` a mask of ``records``. The argument
@@ -168,8 +167,8 @@ class Oracle:
         return _compute_query_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
-        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch, since
-        it keeps only the scores of the records and uses them again.
+        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
+        because it stores no gradients and reuses the batch's scores.
         """
         return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
@@ -295,8 +294,8 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# The following functions sum contributions of records. A stream of blocks calls them in the process that holds its
-# records.
+# The following functions sum contributions of records. For a stream of blocks, the process that holds the records calls
+# these functions.
 
 
 def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:

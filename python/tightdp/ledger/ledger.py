@@ -89,10 +89,10 @@ class Ledger:
     ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
     a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
-    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. A
-    ``Ledger`` can be pickled, because the budget is in the file or the database and not in this object. A pickle holds
-    no password. When a pickle is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures
-    raise ``LedgerError``, and refused spends raise ``BudgetExceeded``.
+    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use one
+    ``Ledger``. A ``Ledger`` can be pickled, because the budget is in the file or the database. A pickle holds no
+    password. When a pickle is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
+    ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
     >>> import tightdp as dp

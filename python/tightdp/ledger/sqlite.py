@@ -26,7 +26,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SQLiteLedgerStore:
-    """A store in a file. Each transaction has a connection of its own, so any thread may use it, also after a fork."""
+    """A store in a file. Any thread may use the store, also after a fork, since each transaction has a connection."""
 
     forbid_changes = tuple(
         f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_FORBIDDEN_CHANGE}"

@@ -96,7 +96,8 @@ def search_quantiles(
 
     Quantile i of a column is about the least grid point such that the share ``levels[i]`` of the column's values is at
     most this point. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved
-    toward 1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count.
+    toward 1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count. The thresholds
+    of a round depend on earlier releases, but the deviation of the noise does not.
     """
     grid, noise = (
         build_quantile_grid(domain, count_columns_to_preprocess(columns)),
