@@ -178,7 +178,7 @@ class Composable:
 
         Orders are finite numbers > 1, of any shape.
 
-        The divergence is the larger one of the two directions. Both ends agree up to roundings for Gaussians, Laplace
+        The larger divergence of the two directions counts. Both ends agree up to roundings for Gaussians, Laplace
         noise, pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the
         divergence of a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite
         if everything may be revealed.
@@ -198,8 +198,8 @@ class Composable:
         and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
         than for this Gaussian by more than ``delta``. At ``delta=0``, which is Gaussian differential privacy itself, a
         sampled Gaussian has the mu of the Gaussian without sampling, because sampling does not help far in the tails. A
-        small ``delta`` leaves the tails out. The relative width that the bounds aim at is a thousandth
-        (docs/theory/conversions.md section 15). Source: Dong, Roth and Su (2022), Definition 4.
+        small ``delta`` leaves the tails out. The bounds aim at a relative width of 1/1000 (docs/theory/conversions.md
+        section 15). Source: Dong, Roth and Su (2022), Definition 4.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
 
@@ -352,8 +352,8 @@ def sort_composition_parts(parts: Parts) -> Parts:
 class Composition(Composable):
     """Mechanisms with their counts, which run on the same data.
 
-    All mechanisms are fixed before the first one runs. For mechanisms that are chosen in the light of earlier outputs
-    see ``PrivacyFilter``.
+    All mechanisms are fixed before the first mechanism runs. If earlier outputs influence the choice of mechanisms, use
+    a ``PrivacyFilter``.
 
     A composition can be hashed, and its repr builds it again. Two compositions are equal if they hold the same
     mechanisms with the same counts, in any order. Composing takes constant time, because sums and multiples are merged

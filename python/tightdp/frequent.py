@@ -74,7 +74,7 @@ def frequent_values(
 
     Parameters
     ----------
-    values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers.
+    values : one value for each record. Values are converted to text by ``str``; whole floats are written as integers.
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the event that the
         value of a single record reaches the threshold.
     missing : texts that stand for no value.

@@ -1,4 +1,4 @@
-"""Private accuracy and confusion matrices: noisy exact counts of held-out records, with error bars.
+"""Private accuracy and confusion matrices: noisy counts of held-out records, with error bars.
 
     from tightdp.metrics import accuracy, confusion_matrix
     found = accuracy(y_test, model.predict(X_test), epsilon=0.1, delta=1e-6)

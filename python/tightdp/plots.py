@@ -27,7 +27,7 @@ WIDTH = 1e-3
 POINTS = 81
 """Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Markers of the runs, in order, so that they can be told apart without colour."""
+"""Markers of the runs, in order. Readers can tell runs apart by markers, without colour."""
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 """Dashes of the runs, in order. Eight runs have eight different pairs of dash and marker."""
 _THIN_WIDTH = 0.01

@@ -299,7 +299,8 @@ class Atoms(Pair):
 
     def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         found = self.build_atom_balls()
-        if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:  # the table is cut
+        if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:
+            # The table is cut, so that its extreme losses are not those of the pair.
             return None, None
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
@@ -628,9 +629,9 @@ class NormalMixtures(Pair):
         return found
 
     def build_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
-        """Returns a function of the output u, for N = N(0, 1).
+        """Returns a function of the output u.
 
-        The function computes log dP/dN, log dQ/dN and the derivative of their difference.
+        The function computes log dP/dN and log dQ/dN for N = N(0, 1), and the derivative of log dP/dQ.
         """
         sides, terms_in_all = self.list_shift_balls(), len(self.ahead) + len(self.behind)
 
@@ -740,7 +741,7 @@ class NormalMixtures(Pair):
                 nodes.append((weight, ahead - behind))
             else:
                 lost += weight
-        # Three errors are bounded: the nodes beyond the last ones, the nodes left out, and the trapezoid rule itself.
+        # Three errors are bounded: the nodes beyond both ends, the nodes left out, and the trapezoid rule itself.
         # The bounds hold for z = c + is with |s| <= hn.
         for kappa, count in ((left, first), (right, last)):
             k = arb(kappa) * (1 + arb(2) ** -40)
@@ -1537,7 +1538,7 @@ def build_lower_proof_grid(
     infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(cuts))
     for attempt in (0, 1):
         tails = [pair.compute_tail_balls(y) for y in cuts]
-        tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
+        tails[-1] = infinity, arb(0)  # outputs beyond the last cut belong to the last cell
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
@@ -1572,7 +1573,7 @@ class TableRow(NamedTuple):
 
 
 def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
-    """Returns the row of a mechanism whose pair is attained."""
+    """Returns the row of a mechanism that has exactly the curve of ``count`` times ``pair``."""
     return TableRow([(pair, count)], [[(pair, count)]])
 
 
@@ -1659,7 +1660,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> AtomTable:
-        """Returns the losses at all integers that matter, with their masses."""
+        """Returns the losses at all integers of noticeable probability, with their masses."""
         most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
@@ -1773,7 +1774,7 @@ def _build_concentrated_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of discrete Gaussian noise on vectors.
 
-    The lower ends come from a difference with a single large entry, and from one with many entries of 1.
+    The lower ends come from two differences of neighbouring vectors: a single large entry, and many entries of 1.
     """
     longest, whole = m["sensitivity"], math.floor(m["sensitivity"])
     lower: list[list[tuple[Pair, int]]] = [[]]
@@ -2408,7 +2409,7 @@ def verify_certificate_end(
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:
                 end: Fraction | None = None
-                with suppress(TooMuchWork):  # what was found before still counts
+                with suppress(TooMuchWork):  # earlier bounds still count
                     for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
                         reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
                         if end is None or (reached < end if high else reached > end):
@@ -2444,7 +2445,7 @@ def verify_certificate_end(
 def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
-    With ``nearby``, looks for a number that can be proved next to an end that cannot. No lattice has more than about
+    With ``nearby``, looks for a provable number next to an end that cannot be proved. No lattice has more than about
     ``points`` points. An end is not verified if its proof would take more than MOST_WORK units of work, unless
     ``patient``. Raises TypeError unless ``text`` is a string.
     """

@@ -1,7 +1,7 @@
 """DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
 2022).
 
-The privacy analysis of the paper is corrected by these departures. Their reasons are in docs/theory/dpis.md.
+The following departures correct the privacy analysis of the paper, for reasons in docs/theory/dpis.md.
 
 - A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn,
   and not 1 / (the realised probability).
@@ -62,8 +62,8 @@ class DPIS:
     Parameters
     ----------
     batch_size : expected number of records that a step takes, if ``norm_share`` is right. None takes a hundredth of the
-        public number of records. With a ``norm_share`` of .5, the sampling probability is then the default one of
-        ``DPSGD``. If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
+        public number of records, which with a ``norm_share`` of .5 gives the default sampling probability of ``DPSGD``.
+        If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
     epochs : number of epochs, each of ceil(N / batch_size) steps.
     max_norm : C in the first epoch.
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is

@@ -57,8 +57,8 @@ def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) ->
 LARGE = 10.0
 """Magnitude above which a feature is surely not scaled. The noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records at the beginning that are searched for large features. A column in a small unit is large in most
-records."""
+"""Number of records at the beginning that are searched for large features. They are enough, because a column of large
+numbers is large in most records."""
 
 
 def warn_estimator_of_unscaled_features(features: Array) -> None:

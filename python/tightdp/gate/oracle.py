@@ -39,8 +39,8 @@ class Query:
     """A sum over records that may be released with noise. Its values are integers, in units of ``grid``, a public
     number.
 
-    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
-    other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
+    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic, whatever the
+    other records are. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
     coordinate by coordinate. If ``scores`` is True, the value is a vector of scores, of which the gate releases only
     the index of a small one. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
     ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so large values raise no error that would depend on the

@@ -13,8 +13,8 @@ from .ledger import Ledger, name_ledger
 class LedgerPayment:
     """The charge for one release, which a ledger pays if there is one.
 
-    Each release has an identifier, which is drawn here, before the charge. The ledger's entry and the statement both
-    name the identifier, so that two releases of equal charge can be told apart.
+    Each release has an identifier, which is drawn before the charge. The ledger's entry and the statement both name
+    this identifier, so that two releases of equal charge can be told apart.
     """
 
     def __init__(self, ledger: Ledger | str | PathLike[str] | None, note: str) -> None:

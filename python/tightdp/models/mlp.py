@@ -91,8 +91,8 @@ class Perceptron(Model):
         return self._propagate_forward(w, features)[1]
 
     def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
-        """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. The errors are
-        propagated back through the layers.
+        """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. Backpropagation
+        computes the errors.
         """
         given, z = self._propagate_forward(w, records.features)
         tables = self.view_layers(w)

@@ -85,7 +85,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         """Learns privately from X (n, d), which is an array, a table of columns, a memory map or ``Blocks``. The
         argument y is not used.
 
-        Returns the transformer itself. An error names the argument, before any record is used.
+        Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
         check_not_estimator_part(self)
         X = convert_memory_map_to_preprocess(X)
@@ -183,7 +183,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return values.astype(np.float64)
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X, and returns the input of ``_release_and_learn``. For blocks, this is a stream."""
+        """Checks X, and returns the input of ``_release_and_learn``. The input for blocks is a stream."""
         values = self._read_table(X, reset=True)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 

@@ -26,8 +26,8 @@ SPREAD = 2.3
 or twice this factor costs .1 to .5% of accuracy."""
 
 STRIDE = 8.0
-"""Length of a step, momentum included, that is short enough. Results do not change with shorter steps. The length is 2
-divided by 1/4, the largest curvature of a logistic loss along the intercept."""
+"""Length of a step, momentum included. Shorter steps give the same results. The length is 2 divided by 1/4, the largest
+curvature of a logistic loss along the intercept."""
 
 
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
