@@ -28,8 +28,8 @@ Chosen = NDArray[np.bool_]
 class ImportanceSampling(NamedTuple):
     """A sampling scheme that takes record k with probability at most q min(|g_k|, C) / C.
 
-    Here g_k is the record's gradient, q is ``sampling_probability``, and C is ``max_norm``. The probability stays within
-    this limit for any remembered bound on |g_k|.
+    Here g_k is the record's gradient, q is ``sampling_probability``, and C is ``max_norm``. The limit holds for any
+    remembered bound on |g_k|.
     """
 
     sampling_probability: float
