@@ -17,8 +17,8 @@ from ._support import number_texts
 class ContradictionError(RuntimeError):
     """Error that is raised if two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
-    Either this library has an error, which you should report to its authors, or the machine's arithmetic is not the
-    one that the proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound of this quantity.
+    Either this library has an error, which you should report to its authors, or the machine's arithmetic violates the
+    assumptions of the proofs (docs/theory/closed-forms.md section 1). Do not rely on any bound of this quantity.
     """
 
 

@@ -196,10 +196,10 @@ class Composable:
 
         This means that in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta``
         and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
-        than for this Gaussian by more than ``delta``. At ``delta=0``, which is Gaussian differential privacy itself, a
-        sampled Gaussian has the mu of the Gaussian without sampling, because sampling does not help far in the tails. A
-        small ``delta`` leaves the tails out. The bounds aim at a relative width of 1/1000 (docs/theory/conversions.md
-        section 15). Source: Dong, Roth and Su (2022), Definition 4.
+        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. Sampling
+        does not decrease the mu of a Gaussian at ``delta=0``, because sampling does not help far in the tails. A small
+        ``delta`` leaves the tails out. The bounds aim at a relative width of 1/1000 (docs/theory/conversions.md section
+        15). Source: Dong, Roth and Su (2022), Definition 4.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
 
@@ -310,9 +310,9 @@ class Mechanism(Composable):
     symmetric: ClassVar[bool]
     """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """True if one dominating pair holds for data sets of every size, and so for every link of a chain of data sets that
-    differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets of
-    ``dataset_size`` records."""
+    """True if one dominating pair holds for data sets of every size. The pair then holds for every link of a chain of
+    data sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets
+    of ``dataset_size`` records."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
     The set is empty if the mechanism cannot run on a sample."""

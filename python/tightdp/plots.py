@@ -152,7 +152,7 @@ def profile(
     Parameters
     ----------
     run : as for ``privacy``.
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    axes : the matplotlib ``Axes`` to draw in. The legend goes below the axes.
     least_delta, points, dark, options : as for ``privacy``.
 
     Raises ValueError for an option out of its range.
@@ -175,7 +175,7 @@ def tradeoff(
     Parameters
     ----------
     run : as for ``privacy``.
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    axes : the matplotlib ``Axes`` to draw in. The legend goes below the axes.
     points, dark, options : as for ``privacy``; ``width`` is absolute here.
 
     Raises ValueError for an option out of its range.

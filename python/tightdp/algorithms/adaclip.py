@@ -34,9 +34,9 @@ class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
     Let g be the gradient of a record, a the centre and b the scale. Each of ``steps`` steps releases ``b * (sum clip((g
-    - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that holds each record independently with probability
-    q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released / batch_size``. The
-    centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i
+    - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch. The batch holds each record independently with
+    probability q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released /
+    batch_size``. The centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i
     is a running estimate of the standard deviation of one record's gradient in this coordinate. This scale gives the
     least noise among all scales for which |(g - a) / b|^2 has the mean gamma.
 
@@ -191,8 +191,8 @@ class AdaCliPMoments:
 def estimate_adaclip_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
     """Estimates the variance of one record's gradient, from squared distances of the estimated mean from the centre.
 
-    Let g~ be the estimate of the mean gradient, m the centre, b the scale, sigma the noise multiplier, B the expected
-    batch size, q the sampling probability and g_k the gradient of record k. If nothing is clipped, Poisson batches have
+    Let g~ be the estimate of the mean gradient, m the centre and b the scale. Let sigma be the noise multiplier, B the
+    expected batch size, q the sampling probability and g_k the gradient of record k. If nothing is clipped, then
     E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 (docs/theory/adaclip.md, section 3).
     The last term biases the result, and is small once m is close to g_mean.
     """

@@ -376,9 +376,9 @@ def build_dpis_sum_query(
 
     The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some candidates are then taken
     by the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``,
-    all bounds are computed anew first. For any bound, a record is taken with probability at most q and adds a vector of
-    norm at most max_norm, which is therefore the sensitivity (docs/theory/dpis.md, section 3). Weights multiply the
-    norms |clip(g_k)|, and not the added vectors.
+    all bounds are computed anew first. For any bound, a record is taken with probability at most q. A record that is
+    taken adds a vector of norm at most max_norm, so the sensitivity is max_norm (docs/theory/dpis.md, section 3).
+    Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)

@@ -31,8 +31,8 @@ from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
 class DPSGD:
     """Differentially private stochastic gradient descent.
 
-    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch
-    that holds each record independently with probability q = batch_size / (public number of records).
+    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch. The
+    batch holds each record independently with probability q = batch_size / (public number of records).
 
     Parameters
     ----------

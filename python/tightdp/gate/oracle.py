@@ -1,9 +1,9 @@
 """The oracle, which is the only part of a run that sees records. The oracle makes queries, whose values only the gate
 can release.
 
-Before anything is computed, a query states how far one record can move the query's value (``sensitivity``) and with
-what probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so
-no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+Before anything is computed, a query states its ``sensitivity``, how far one record can move the query's value. It also
+states its ``sampling_probability``, the probability that a batch holds a record. Each evaluation draws its own Poisson
+batch, so no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
 from __future__ import annotations

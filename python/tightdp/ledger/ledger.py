@@ -221,7 +221,7 @@ class Ledger:
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> LedgerProgress | None:
-        """Returns the last recorded progress of a run, or None before the first release of this run."""
+        """Returns the last stored progress of a run, or None before the first release of this run."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
             return read_last_ledger_progress(
@@ -229,10 +229,10 @@ class Ledger:
             )
 
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
-        """Records how many of its paid releases a run has made, the next release included, BEFORE that release.
+        """Stores how many of its paid releases a run has made, the next release included, BEFORE that release.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run.
-        Otherwise another copy of the run has made further releases. After any exception release nothing.
+        Raises ``BudgetExceeded`` and stores nothing unless ``before`` is the last stored progress of this run. A later
+        progress would mean that another copy of the run has made further releases. After any exception release nothing.
 
         ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
         with the number of releases and a text that describes the turn.
@@ -252,7 +252,7 @@ class Ledger:
             append_ledger_progress(transaction, name, self._start.digest, now)
 
     def record_parameters(self, release: str, parameters: str) -> None:
-        """Records the hash of the parameters that a release consists of, once.
+        """Stores the hash of the parameters that a release consists of, once.
 
         Raises ValueError if the ledger was never charged for this release. Raises ``BudgetExceeded`` if the ledger has
         another hash for this release, because the charge paid only for the parameters with that hash.
@@ -271,7 +271,7 @@ class Ledger:
         self.record_progress(_PARAMETERS + release, None, LedgerProgress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
-        """Returns the recorded hash of the parameters that a release consists of, or None if no hash was recorded."""
+        """Returns the stored hash of the parameters that a release consists of, or None if no hash was stored."""
         found = self.read_progress(_PARAMETERS + check_ledger_identifier("release", release))
         return None if found is None else found.turn
 
@@ -337,7 +337,7 @@ class Ledger:
         return self._known
 
     def _update_known(self, run: Run) -> _KnownLedgerEntries:
-        """Reads the entries that were recorded since the last call, and returns the summary of all entries.
+        """Reads the entries that were added since the last call, and returns the summary of all entries.
 
         Afterwards ``_releases`` has the identifiers of all entries.
         """

@@ -1,4 +1,4 @@
-"""Records the progress of each run that a ledger was charged for, so that only one of two copies of a run can go on.
+"""Stores the progress of each run that a ledger was charged for, so that only one of two copies of a run can go on.
 
 docs/theory/filters.md, section 11, describes the protocol and proves that it works.
 """
@@ -27,7 +27,7 @@ class LedgerProgress(NamedTuple):
 
 
 def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> LedgerProgress | None:
-    """Returns the last recorded progress of the run ``name``, or None before the first release of this run.
+    """Returns the last stored progress of the run ``name``, or None before the first release of this run.
 
     ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
     """

@@ -87,8 +87,8 @@ def check_width_to_preprocess(estimator: Any, X: Any, count: int | None, *, rese
 
 
 def select_columns_to_preprocess(estimator: Any, X: Any) -> Any:
-    """Returns a table with the columns of ``fit`` in the order of ``fit``. Returns tables without column names
-    unchanged. Raises ValueError if a column of ``fit`` is missing."""
+    """Returns a table with the columns of ``fit`` in the order of ``fit``. Returns X unchanged if names are not known.
+    Raises ValueError if a column of ``fit`` is missing."""
     known, names = getattr(estimator, "feature_names_in_", None), get_columns_to_preprocess(X)
     if known is None or names is None or list(known) == names:
         return X

@@ -129,8 +129,8 @@ def count_records_for_quantiles(columns: int, levels: Sequence[float], domain: A
 
 
 def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
-    """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
-    values, for each level q and column.
+    """Returns the query of one number for each level q and column: the number of values at or below the threshold
+    ``at``, minus q times the number of all values.
 
     Thresholds must ascend, so a threshold below the previous one is replaced by the previous one. A value adds 1 - q or
     -q for each level. The sensitivity is the largest norm of the vector that one record adds.
