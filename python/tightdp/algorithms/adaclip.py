@@ -36,9 +36,9 @@ class AdaCliP:
     Let g be the gradient of a record, a the centre and b the scale. Each of ``steps`` steps releases ``b * (sum clip((g
     - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch. The batch holds each record independently with
     probability q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released /
-    batch_size``. The centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i
-    is a running estimate of the standard deviation of one record's gradient in this coordinate. This scale gives the
-    least noise among all scales for which |(g - a) / b|^2 has the mean gamma.
+    batch_size``. The centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) /
+    gamma), where s_i is a running estimate of the standard deviation of one record's gradient in this coordinate. This
+    scale gives the least noise among all scales for which |(g - a) / b|^2 has the mean gamma.
 
     Parameters
     ----------
