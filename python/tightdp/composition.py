@@ -487,7 +487,7 @@ def _flatten_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """
     found: dict[Mechanism, list[int]] = {}  # lists, so that adding to a count hashes the mechanism only once
     stack = list(pieces)
-    while stack:  # from the last to the first
+    while stack:  # takes pieces from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
             pieces = node._get_pieces()

@@ -450,7 +450,7 @@ def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
             if width is not None
             else copy_unfitted_estimator(last).set_params(bounds=None)
         )
-        if is_pipeline_learning_labels(last):  # acts as if the labels had been learned
+        if is_pipeline_learning_labels(last):  # the trial acts as if the labels had been learned
             trial._learned, trial.classes_ = True, read_classifier_labels("y", y, few=True)[1]
             trial._compute_class_weights()
         else:

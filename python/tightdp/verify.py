@@ -911,7 +911,7 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
             (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
         ]
         contour = invert_transform_by_balls, (50, 100), "contour"
-        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # transforms hardly decay
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
@@ -1666,7 +1666,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
             raise Unverified("discrete noise has too many values")
         WORK.count_proof_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # by a geometric series
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds it
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
         atoms = [
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)

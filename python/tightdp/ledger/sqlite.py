@@ -65,7 +65,7 @@ class SQLiteLedgerStore:
                 yield run
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
-        except sqlite3.Error as error:  # closing the connection undoes what is not committed
+        except sqlite3.Error as error:  # closing the connection undoes the transaction
             why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
