@@ -79,7 +79,7 @@ class Records:
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:
-        """Yields the records in order, ``size`` at a time, without a copy."""
+        """Returns an iterator over the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._take_part(slice(start, start + size))
 
