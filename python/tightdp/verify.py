@@ -58,7 +58,7 @@ class ProofWork:
         self.limit, self.done, self.refused = limit, 0.0, False
 
     def count_proof_work(self, units: float) -> None:
-        """Counts ``units`` at the precision that is set. Raises TooMuchWork if they exceed the limit."""
+        """Counts ``units`` at the current precision. Raises TooMuchWork if the work would exceed the limit."""
         cost = units * (1 + (ctx.prec / 256) ** 1.5)
         if not self.done + cost <= self.limit:
             self.refused = True
@@ -258,14 +258,14 @@ def keep_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Atoms(Pair):
-    """A pair with finitely many losses. ``compute`` computes their table at the precision that is set."""
+    """A pair with finitely many losses. ``compute`` computes the losses' table at the current precision."""
 
     name: tuple[Any, ...]
     compute: Callable[[], AtomTable] = field(compare=False)
     symmetric: bool = False
 
     def build_atom_balls(self) -> AtomTable:
-        """Returns the table at the precision that is set. Each table is computed only once."""
+        """Returns the table at the current precision. Each table is computed only once."""
         found: AtomTable = keep_table((self.name, ctx.prec), self.compute)
         return found
 
@@ -478,7 +478,7 @@ class RecordChain(Pair):
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_chain_link(self, e: Fraction, points: int) -> arb:
-        """Returns an upper bound of delta at the epsilon ``e`` for a single record. Sets the precision."""
+        """Returns an upper bound of delta at the epsilon ``e`` for a single record. Changes the precision to 128."""
         found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
         ctx.prec = 128
         return arb(1) if found is None else arb(found[1].upper())
@@ -683,7 +683,7 @@ class NormalMixtures(Pair):
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
         evaluate_log_balls, near = self.build_log_balls(), arb(self.estimate_output_of_loss(float(y.mid())))
-        # Newton's steps guess the output. The sign of loss - y at either end proves the range.
+        # Newton's steps guess the output. The signs of loss - y at both ends prove the range.
         for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
             moved = near - (ahead - behind - y) / slope
@@ -1240,7 +1240,7 @@ def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: 
 
 
 def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
-    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly."""
+    """Returns a plan whose errors are about 2^-``bits`` times delta."""
     first = float(sum_single_steps_of_rays(*set_precision_of_rays(run, 256), epsilon).mid())
     steps, lost = set_precision_of_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
@@ -1367,7 +1367,7 @@ class ProofGridPlan(NamedTuple):
         return found
 
     def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
-        """Moves or merges masses so that each has a loss that is at least its lattice point.
+        """Returns masses that were moved or merged so that each has a loss at or above its lattice point.
 
         The loss of mass i is ``away[i]`` above point i. A mass below its point is merged with a part of a mass at a
         larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a smaller

@@ -182,7 +182,7 @@ class Gate:
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         """Asks the budget for a release. Before the first release, pays the charge of the whole run. Returns the
-        mechanism that the release is charged as."""
+        mechanism that was charged."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
