@@ -235,7 +235,7 @@ class Composable:
     def group(self, size: int) -> Composition:
         """Returns this run for neighbours that differ by a group of ``size`` records, an integer in [1, 1000].
 
-        The records are added, removed or replaced together. The result has the same methods. See ``Group``.
+        The records are added, removed or replaced together. The result has all methods of a composition. See ``Group``.
 
         Raises ValueError for a ``size`` out of its range.
 

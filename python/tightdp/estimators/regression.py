@@ -58,8 +58,8 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square of the
         records' norms.
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
-        weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), about the size of the noise
-        matrix. With a smaller penalty, the inverse of the second moment would be mostly noise.
+        weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), about the largest eigenvalue of
+        the noise. With a smaller penalty, the inverse of the second moment would be mostly noise.
     fit_intercept : whether a constant is fitted.
     random_state, ledger : as for classifiers, such as ``LogisticRegression``.
 

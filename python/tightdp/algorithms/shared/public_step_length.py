@@ -58,9 +58,9 @@ def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momen
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
     are short enough for the intercept. Clipped gradients are bounded, and cannot make weights diverge. The gradient of
-    the penalty can, so r times the regularization is kept within half of the limit. The gradient of a squared loss can
-    make weights diverge too. The curvature of this loss is at most |x|^2, which is at most the number of parameters for
-    features in [0, 1].
+    the penalty can make weights diverge, so r times the regularization is kept within half of the limit. A squared loss
+    can make weights diverge too. The curvature of this loss is at most |x|^2, which is at most the number of parameters
+    for features in [0, 1].
     """
     longest = 2 * (1 + momentum) / bound_curvature_for_step_length(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
