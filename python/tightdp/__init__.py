@@ -156,8 +156,8 @@ if not _typing.TYPE_CHECKING:
         }.items()
         for name in names
     }  # fmt: skip
-    """Names that are imported on their first use, with their modules. A program that only computes bounds needs none
-    of them."""
+    """Names that are imported on their first use, with their modules. A program that only computes bounds needs no
+    such name."""
     _FOLDERS = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",

@@ -214,7 +214,8 @@ def work_passed_by_all() -> int: ...
 def work_charge(units: int) -> bool: ...
 
 AllocationAtoms = tuple[NDArray[np.float64], NDArray[np.float64], float, float, float, float]
-"""Losses, P-masses, P-mass at infinity, Q-mass at minus infinity, slack of losses, relative error of masses."""
+"""The losses with their masses under P, P's mass at infinity, Q's mass at minus infinity, the largest error of a loss,
+and the largest relative error of a mass."""
 
 def allocation(
     law: GridLaw, steps: int, spacing: float, floor: float, most_cells: int

@@ -1,4 +1,4 @@
-"""Results of accounting: certified intervals, and what makes them as wide as they are."""
+"""Results of accounting: certified intervals, with the sources of their width."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ._support import number_texts
 class ContradictionError(RuntimeError):
     """Error that is raised if two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
-    Either this library has an error, which you should report to its authors, or the machine's arithmetic is not the
-    one that the proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound of this quantity.
+    Either this library has an error, which you should report to its authors, or the machine's arithmetic violates the
+    assumptions of the proofs (docs/theory/closed-forms.md section 1). Do not rely on any bound of this quantity.
     """
 
 
@@ -26,12 +26,12 @@ class ContradictionError(RuntimeError):
 class Bound:
     """An interval with ``lower <= truth <= upper``.
 
-    ``float``, ``str``, ``format`` and ``round`` use the upper end, which is the safe one. All but ``float`` round it
-    up, so that the printed number is still a bound. ``interval`` prints both ends, and repr shows all fields.
+    ``float``, ``str``, ``format`` and ``round`` use the upper end, which is the safe end. All but ``float`` round this
+    end up, so that the printed number is still a bound. ``interval`` prints both ends, and repr shows all fields.
 
     A comparison is true only if it is certain. ``bound <= x`` is true if the upper end is <= x, and ``bound >= x`` if
-    the lower end is >= x. A comparison of two bounds is true if it holds for all pairs of values in them. So
-    ``bound <= x`` and ``bound >= x`` may both be false. ``==`` compares the ends and the engine.
+    the lower end is >= x. So both comparisons may be false. A comparison of two bounds is true if it holds for all
+    pairs of values in the two intervals. ``==`` compares the ends and the engine.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Certificates: a bound with everything that a checker needs to prove both of its ends (docs/reference/certificate.md).
 
-``tightdp/verify.py`` is that checker, and shares no code with the engines. A certificate therefore does not say how a
-bound was computed. It names the composition, the neighbouring relation, the given epsilon or delta, and both ends.
+The checker is ``tightdp/verify.py``, which shares no code with the engines. A certificate does not say how a bound was
+computed. It names the composition, the neighbouring relation, the given epsilon or delta, and both ends.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 class Certificate:
     """A bound of epsilon at ``delta``, or of delta at ``epsilon``, which ``tightdp.verify`` can prove.
 
-    ``Composition.certificate`` makes one. Either ``epsilon`` or ``delta`` is None: this is the quantity that is
-    bounded, and its value lies from ``lower`` to ``upper``.
+    ``Composition.certificate`` makes certificates. The bounded quantity, ``epsilon`` or ``delta``, is None, and its
+    value lies between ``lower`` and ``upper``.
 
     Parameters
     ----------
     composition : the mechanisms with their counts.
-    neighbors : the neighbouring relation, one of those of ``Composition.epsilon``.
+    neighbors : the neighbouring relation, as in ``Composition.epsilon``.
     epsilon : the given epsilon, in nats, or None.
     delta : the given delta, in [0, 1), or None.
     lower, upper : the ends of the quantity that is None.
 
-    The constructor checks nothing; ``from_json`` raises ValueError for any other text.
+    The constructor checks nothing. ``from_json`` raises ValueError for text that is no certificate.
 
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"

@@ -158,7 +158,6 @@ class Composable:
         The curve belongs to the worst neighbours, and to the best test that tells them apart. A type I error is to
         decide that the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite
         mistake. For a relation of two directions, such as the default, the smaller beta of the two directions counts.
-        ``width`` is the absolute width of the bounds on beta that is aimed at.
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -166,7 +165,7 @@ class Composable:
         ----------
         alphas : type I errors, probabilities in [0, 1] of any shape.
         neighbors, engine, eps_error, delta_error : as for ``epsilon``.
-        width : the absolute width that is aimed at, > 0.
+        width : the absolute width of the bounds on beta that "auto" tries to reach, > 0.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.tradeoff([0.01]).lower[0]:.3f}")
@@ -179,7 +178,7 @@ class Composable:
 
         Orders are finite numbers > 1, of any shape.
 
-        The divergence is the larger one of the two directions. Both ends agree up to roundings for Gaussians, Laplace
+        The larger divergence of the two directions counts. Both ends agree up to roundings for Gaussians, Laplace
         noise, pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the
         divergence of a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite
         if everything may be revealed.
@@ -197,10 +196,10 @@ class Composable:
 
         This means that in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta``
         and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
-        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. At
-        ``delta=0`` a sampled Gaussian has the mu of an unsampled one, because sampling does not help far in the tails.
-        A small ``delta`` leaves the tails out. The relative width aimed at is a thousandth (docs/theory/conversions.md
-        section 15). Source: Dong, Roth and Su (2022), Definition 4.
+        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. Sampling
+        does not decrease the mu of a Gaussian at ``delta=0``, because sampling does not help far in the tails. A small
+        ``delta`` leaves the tails out. The bounds aim at a relative width of 1/1000 (docs/theory/conversions.md section
+        15). Source: Dong, Roth and Su (2022), Definition 4.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
 
@@ -236,7 +235,7 @@ class Composable:
     def group(self, size: int) -> Composition:
         """Returns this run for neighbours that differ by a group of ``size`` records, an integer in [1, 1000].
 
-        The records are added, removed or replaced together. The result has the same methods. See ``Group``.
+        The records are added, removed or replaced together. The result has all methods of a composition. See ``Group``.
 
         Raises ValueError for a ``size`` out of its range.
 
@@ -353,8 +352,8 @@ def sort_composition_parts(parts: Parts) -> Parts:
 class Composition(Composable):
     """Mechanisms with their counts, which run on the same data.
 
-    All mechanisms are fixed before the first one runs. For mechanisms that are chosen in the light of earlier outputs
-    see ``PrivacyFilter``.
+    All mechanisms are fixed before the first mechanism runs. If earlier outputs influence the choice of mechanisms, use
+    a ``PrivacyFilter``.
 
     A composition can be hashed, and its repr builds it again. Two compositions are equal if they hold the same
     mechanisms with the same counts, in any order. Composing takes constant time, because sums and multiples are merged
@@ -428,8 +427,8 @@ class Composition(Composable):
     def latest_last(self) -> Parts:
         """The same parts as ``parts``. If there are more than ``FEW_PARTS``, they are in the order of composition.
 
-        A part that was composed several times then stands at its last place. The parts that a longer run shares with a
-        shorter one thus come first, so that an engine can continue from its result for the shorter run.
+        A part is then at the place of its latest use. If a run grows, the parts that do not change come first, so that
+        an engine can continue from its result for these parts.
         """
         merged = self._merge_parts()
         return self.parts if len(merged) <= FEW_PARTS else merged
@@ -488,7 +487,7 @@ def _flatten_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """
     found: dict[Mechanism, list[int]] = {}  # lists, so that adding to a count hashes the mechanism only once
     stack = list(pieces)
-    while stack:  # from the last to the first
+    while stack:  # takes pieces from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
             pieces = node._get_pieces()

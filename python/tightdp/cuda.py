@@ -22,8 +22,7 @@ from .release.cuda.arrays import DeviceArray, on_device, view
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "require_module", "status", "view"]
 
 _MAX_BYTES = 1 << 32
-"""Default limit on the device memory that a computation may take, in bytes: about a twentieth of the memory of a device
-for data centres."""
+"""Default limit on the device memory of a computation, 4 GiB. Devices for data centres have about 20 times as much."""
 
 
 def epsilon(

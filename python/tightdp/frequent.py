@@ -27,7 +27,7 @@ from .statement import Statement
 SHARE = 0.5
 """Share of delta for the event that a value of a single record is released.
 
-The threshold depends on the logarithm of this share, so its exact value matters little."""
+The threshold depends on the logarithm of this share, so the exact share matters little."""
 
 
 class FrequentValues(NamedTuple):
@@ -41,7 +41,7 @@ class FrequentValues(NamedTuple):
     privacy : the bound on epsilon, in nats
     statement : the ``Statement`` of the release
 
-    ``frequent_values`` returns it, and raises the errors of its arguments.
+    ``frequent_values`` returns this result, or raises an error about its arguments.
 
     >>> found = frequent_values(["a"] * 900 + ["b"], epsilon=0.5, delta=1e-6)
     >>> found.values, found.threshold > 2, found.privacy <= 0.5
@@ -70,20 +70,20 @@ def frequent_values(
 ) -> FrequentValues:
     """Returns, as text, the values of a column whose noisy counts reach a threshold.
 
-    Use them as the categories or labels of a model. The list of all values that occur would not be private.
+    Use the returned values as the categories or labels of a model. The list of all values that occur is not private.
 
     Parameters
     ----------
-    values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers.
+    values : one value for each record. Values are converted to text by ``str``; whole floats are written as integers.
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the event that the
         value of a single record reaches the threshold.
     missing : texts that stand for no value.
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments.
-    ledger : a ledger that is charged before the release, with ``note``. It must have been created with a ``failure``
-        of more than delta/2; ``failure`` is the total probability of failing that the ledger may spend.
+    ledger : a ledger that is charged before the release, with ``note``. The ledger's ``failure``, the total probability
+        of failing that it may spend, must be more than delta/2.
 
     A record adds one to a single count. The noise of a count is a rounded normal number, sampled exactly. The running
-    time of this function depends on the number of different values. The running time is not protected.
+    time of this function depends on the number of different values, and is not protected.
 
     Raises ValueError for an argument out of its range, TypeError if ``values`` is a text or no sequence, and
     ``BudgetExceeded`` if the ledger refuses the charge. In each of these cases nothing is released.

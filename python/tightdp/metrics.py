@@ -1,4 +1,4 @@
-"""Private accuracy and confusion matrices: noisy exact counts of held-out records, with error bars.
+"""Private accuracy and confusion matrices: noisy counts of held-out records, with error bars.
 
     from tightdp.metrics import accuracy, confusion_matrix
     found = accuracy(y_test, model.predict(X_test), epsilon=0.1, delta=1e-6)
@@ -39,8 +39,8 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
-"""Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate,
-which adds the noise, would round it."""
+"""Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate
+would round the count."""
 
 
 class Accuracy(NamedTuple):
@@ -55,7 +55,7 @@ class Accuracy(NamedTuple):
     privacy : the bound on epsilon, in nats
     statement : the ``Statement`` of the release
 
-    ``accuracy`` makes it, and raises the errors of its arguments.
+    The function ``accuracy`` returns this result, or raises an error about its arguments.
 
     >>> found = accuracy(["a"] * 500, ["a"] * 500, epsilon=1.0, delta=1e-6)
     >>> found.value > 0.9, found.privacy <= 1.0
@@ -87,7 +87,7 @@ class ConfusionMatrix(NamedTuple):
     privacy : the bound on epsilon, in nats
     statement : the ``Statement`` of the release
 
-    ``confusion_matrix`` makes it, and raises the errors of its arguments.
+    The function ``confusion_matrix`` returns this result, or raises an error about its arguments.
 
     >>> y = ["a", "b"] * 500
     >>> found = confusion_matrix(y, y, classes=["a", "b"], delta=1e-6, noise_multiplier=2.0)
@@ -155,8 +155,8 @@ def accuracy(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
-    # The interval for the population may fail because of the noise or because of the sample. Each gets half of the
-    # allowed probability.
+    # The interval for the population may fail because of the noise or because of the sample. Each of these failures
+    # gets half of the allowed probability.
     failing = 1 - confidence
     wide = _bound_noise_of_predictions(sigma, failing / 2)
     low, high = _bound_accuracy(noisy, wide)
@@ -191,7 +191,7 @@ def confusion_matrix(
     y_true, y_pred : labels of held-out records and their predictions, shape (n,).
     classes : two or more different labels, declared.
     epsilon, delta, noise_multiplier, rng, ledger, note : as for ``accuracy``.
-    confidence : the probability, in (0, 1), with which all counts are within ``half_width`` of the true ones.
+    confidence : the probability, in (0, 1), with which all counts are within ``half_width`` of the true counts.
 
     >>> from tightdp.metrics import confusion_matrix
     >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],
@@ -311,8 +311,8 @@ def _bound_noise_of_predictions(sigma: float, failing: float) -> float:
 
 
 def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
-    """Returns (right, wrong) in the worst and in the best case, if each true count is within ``wide`` of the released
-    one."""
+    """Returns the counts (right, wrong) in the worst and in the best case, if each true count is within ``wide`` of the
+    noisy count."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
@@ -328,8 +328,7 @@ def _bound_accuracy_below(successes: float, failures: float, error: float) -> fl
     """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
     ``error``.
 
-    The limit is Clopper and Pearson's. For so many trials that this limit takes long to compute, Hoeffding's limit is
-    returned.
+    The limit is Clopper and Pearson's up to ``MOST_TRIALS`` trials. For more trials it is Hoeffding's, which is fast.
     """
     trials = successes + failures
     if not trials:

@@ -79,8 +79,8 @@ class PrivateSearchCV(BaseEstimator):
 
     Parameters
     ----------
-    estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta,
-        ledger and random_state.
+    estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with a classifier. Leave out the
+        estimator's epsilon, delta, ledger and random_state.
     param_grid : a mapping of names of settings, as in ``set_params``, to lists of their values; or a list of such
         mappings.
     epsilon, delta : the guarantee of the whole search, add/remove one record.
@@ -97,14 +97,14 @@ class PrivateSearchCV(BaseEstimator):
         settings. The model's account and statement cover the whole search, because the choice is part of the cost.
         Training the model further raises RuntimeError. A clone of the model has the search's epsilon and delta, and can
         be trained on other records
-    best_score_ : the best model's accuracy on the held-out records, estimated by noisy counts. It is somewhat too high,
-        because the model was chosen by this score.
+    best_score_ : the best model's accuracy on the held-out records, estimated by noisy counts. The estimate is somewhat
+        too high, because the model was chosen by its score.
     privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
     classes_, n_features_in_ : as in scikit-learn.
 
     The charges of two settings may differ in more than their Gaussians on all records, for example if the batch sizes
-    differ. The search is then charged by the epsilon and delta of the settings alone, which is looser. The running time
-    depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The running
+    time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -237,7 +237,7 @@ class PrivateSearchCV(BaseEstimator):
     def _account_for(self, best: Any, target: Target) -> None:
         """Makes the best model and each part of it report the charge of the search.
 
-        The charge of one fit would not cover the choice.
+        The charge of a single fit would not cover the choice among the fits.
         """
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
@@ -282,7 +282,7 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
-        # A mechanism that has a delta of its own may fail in every run, so each run gets a small part of delta.
+        # Each run gets only a part of delta, because a mechanism that has a delta of its own may fail in every run.
         failing = target.delta / (4 * mean)
         made = [
             (
@@ -347,7 +347,7 @@ class PrivateSearchCV(BaseEstimator):
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
         own = _get_model_selection_classifier(self.estimator).classes is None
-        public = dict(made.public)  # it has no entry for labels that were learned
+        public = dict(made.public)  # learned labels have no entry
         if own:
             public[labels] = state_fact_of_labels([str(label) for label in self.classes_]).occurring_text
         return Statement(

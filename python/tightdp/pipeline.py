@@ -71,8 +71,8 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave at None. The first two must always be None, and the others if the pipeline has an
-epsilon. The seed must be None because two steps with equal seeds would draw the same noise."""
+"""Settings that steps must leave at None: the first two always, and the last three if the pipeline has an epsilon. The
+seed must be None because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
@@ -86,7 +86,7 @@ class _PipelinePlan(NamedTuple):
     """Steps and charges of a pipeline, which are fixed before a record is used."""
 
     steps: list[tuple[str, Any]]
-    """Copies of the steps, which will be fitted. The noise or budget of each is set."""
+    """Copies of the steps, which will be fitted. The noise or budget of each step is set."""
     before: Composition
     """Charge of all steps but the last."""
     last: Caps
@@ -110,16 +110,16 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
         multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and ``privacy_`` bounds
         the epsilon of all steps at ``delta``.
-    share : the part of the budget, in units of mu^2 (mu is the parameter of Gaussian differential privacy), that the
-        steps before the last get together, in [1e-6, 1). It is divided equally among those steps that make releases,
-        and learning the labels counts as one of them. The last step gets the rest.
+    share : the part of the budget, as mu^2 for the parameter mu of Gaussian differential privacy, that the steps before
+        the last step get, in [1e-6, 1). This part is divided equally among the steps that make releases. Learning the
+        labels counts as such a step. The last step gets the rest of the budget.
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from its own stream; leave out the ``random_state`` of the steps.
     ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used.
 
     Attributes
     ----------
-    steps_ : the fitted steps, each with its own ``privacy_``. Training one of them further raises RuntimeError
+    steps_ : the fitted steps, each with its own ``privacy_``. Further training of a step raises RuntimeError
     privacy_, charged_, history_, statement_ : as for classifiers, but of all steps together
     classes_, n_features_in_ : as in scikit-learn.
 
@@ -178,7 +178,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         target = Target.from_arguments(self.epsilon, self.delta)
         make_algorithm_source(self.random_state)
         check_pipeline_targets(last, targets)
-        if self.ledger is not None:  # else nothing is lost if a step refuses the table later
+        if self.ledger is not None:  # a step must not refuse the table after the ledger has paid
             check_pipeline_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
@@ -267,8 +267,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
-        # The last step gets half of delta. So a part of delta is left for the other steps, even if nothing but the
-        # epsilon and delta of the last step is known.
+        # The last step gets only half of delta. With the whole delta, a last step that is known by its epsilon and
+        # delta alone would leave no delta for the other steps.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -329,7 +329,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             ledger=ledger,
         )
 
-    # Methods of the last step, after the others.
+    # The following methods apply the last step to the output of the other steps.
 
     def _transform_values(self, X: Any) -> Any:
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
@@ -428,7 +428,7 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
     """Passes once over blocks, so that later passes can be checked against this one. Returns the blocks and a sample of
     targets.
 
-    The sample has every label of a classifier. If the last step accepts the sample, it accepts all targets."""
+    The sample has every label of a classifier. A last step that accepts the sample accepts all targets."""
     check_pipeline_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
         return scan_blocks(blocks, validate_regression_block)[0], np.zeros(1)
@@ -437,7 +437,7 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
         labels = [present for present, _ in found]
     else:
         counted, labels = scan_blocks(blocks, list_classifier_classes_of_block)
-    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # distinct numbers look like measurements
 
 
 def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
@@ -450,7 +450,7 @@ def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
             if width is not None
             else copy_unfitted_estimator(last).set_params(bounds=None)
         )
-        if is_pipeline_learning_labels(last):  # acts as if the labels had been learned
+        if is_pipeline_learning_labels(last):  # the trial acts as if the labels had been learned
             trial._learned, trial.classes_ = True, read_classifier_labels("y", y, few=True)[1]
             trial._compute_class_weights()
         else:

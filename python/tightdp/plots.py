@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 WIDTH = 1e-3
-"""Default of ``width``, the relative width of bounds in a figure. It is a tenth of what the eye can see
-(``_THIN_WIDTH``)."""
+"""Default of ``width``, the relative width of bounds in a figure: a tenth of ``_THIN_WIDTH``, which the eye can see."""
 POINTS = 81
 """Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Markers of the runs, in order, so that they can be told apart without colour."""
+"""Markers of the runs, in order. Readers can tell runs apart by markers, without colour."""
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 """Dashes of the runs, in order. Eight runs have eight different pairs of dash and marker."""
 _THIN_WIDTH = 0.01
@@ -153,7 +152,7 @@ def profile(
     Parameters
     ----------
     run : as for ``privacy``.
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    axes : the matplotlib ``Axes`` to draw in. The legend goes below the axes.
     least_delta, points, dark, options : as for ``privacy``.
 
     Raises ValueError for an option out of its range.
@@ -176,7 +175,7 @@ def tradeoff(
     Parameters
     ----------
     run : as for ``privacy``.
-    axes : the matplotlib ``Axes`` to draw in; the legend goes below them.
+    axes : the matplotlib ``Axes`` to draw in. The legend goes below the axes.
     points, dark, options : as for ``privacy``; ``width`` is absolute here.
 
     Raises ValueError for an option out of its range.
@@ -306,8 +305,8 @@ def _plot_band(
 ) -> None:
     """Draws the bound ``safe``, and fills the band up to the bound ``other`` unless the band is as thin as the line.
 
-    The safe bound is the upper one of a profile, and the lower one of a trade-off curve. Colour, dash and marker all
-    depend on the run, so that a reader who cannot see one of them can use the others.
+    The safe bound is the upper bound of a profile, and the lower bound of a trade-off curve. Colour, dash and marker
+    all depend on the run, so that a reader who cannot see colours can use dashes and markers.
     """
     colour = scheme.runs[number % len(scheme.runs)]
     label = shorten_label(name) if name else "bound that protects"

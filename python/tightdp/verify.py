@@ -6,8 +6,8 @@ from its own table (``PAIRS``). The certificate does not guide the proof. The me
 docs/theory/certificates.md, and the format is described in docs/reference/certificate.md. The file also runs alone:
 ``python verify.py FILE``.
 
-``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` says which number
-next to it was proved, if it found one. "Not verified" does not mean that an end is wrong.
+``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` also looks for a
+number close to the end that can be proved. "Not verified" does not mean that an end is wrong.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class TooMuchWork(Unverified):
 class ProofWork:
     """Counter of the work on one end. Each loop and each table is counted before it begins.
 
-    A unit is about one microsecond. It is also a few dozen bytes at most where a table is kept, so that the limit holds
-    for memory too.
+    A unit is about one microsecond, or at most a few dozen bytes of a table. The limit therefore also bounds memory.
     """
 
     def __init__(self) -> None:
@@ -59,7 +58,7 @@ class ProofWork:
         self.limit, self.done, self.refused = limit, 0.0, False
 
     def count_proof_work(self, units: float) -> None:
-        """Counts ``units`` at the precision that is set. Raises TooMuchWork if they exceed the limit."""
+        """Counts ``units`` at the current precision. Raises TooMuchWork if the work would exceed the limit."""
         cost = units * (1 + (ctx.prec / 256) ** 1.5)
         if not self.done + cost <= self.limit:
             self.refused = True
@@ -70,7 +69,7 @@ class ProofWork:
 WORK = ProofWork()
 TOO_MUCH = "it would take too much work"
 MOST_WORK = 1e7
-"""Units of work that the proof of one end may take; all numbers next to it together may take half as many."""
+"""Limit of work for the proof of one end. The search for a number close to an unproved end gets half as much."""
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
@@ -166,7 +165,7 @@ class Symmetric(Pair):
 
 @dataclass(frozen=True)
 class Normal(Symmetric):
-    """N(mu, 1) against N(0, 1); ``squared`` is mu^2."""
+    """The pair N(mu, 1) and N(0, 1), where ``squared`` is mu^2."""
 
     squared: Fraction
 
@@ -184,7 +183,7 @@ class Normal(Symmetric):
 
 @dataclass(frozen=True)
 class Laplacian(Symmetric):
-    """Laplace noise of scale 1 around ``mu`` and around 0."""
+    """The pair of Laplace distributions of scale 1 around ``mu`` and around 0."""
 
     mu: Fraction
 
@@ -206,7 +205,7 @@ class Laplacian(Symmetric):
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the tilted transform by the masses of both atoms, and by the decay of what lies between them."""
+        """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
         up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
         whole = self.compute_moment_ball(acb(c)).real
         return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
@@ -239,7 +238,7 @@ class Envelope(Symmetric):
 
 
 class AtomTable(NamedTuple):
-    """Finite losses with P's masses at them, P's mass where Q has none, and Q's mass where P has none."""
+    """The finite losses with their masses under P, then P's mass where Q has none, and Q's mass where P has none."""
 
     atoms: list[tuple[arb, arb]]
     infinity: arb
@@ -259,14 +258,14 @@ def keep_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Atoms(Pair):
-    """A pair with finitely many losses. ``compute`` computes their table at the precision that is set."""
+    """A pair with finitely many losses. ``compute`` computes the losses' table at the current precision."""
 
     name: tuple[Any, ...]
     compute: Callable[[], AtomTable] = field(compare=False)
     symmetric: bool = False
 
     def build_atom_balls(self) -> AtomTable:
-        """Returns the table at the precision that is set. Each table is computed only once."""
+        """Returns the table at the current precision. Each table is computed only once."""
         found: AtomTable = keep_table((self.name, ctx.prec), self.compute)
         return found
 
@@ -288,7 +287,7 @@ class Atoms(Pair):
         return Atoms(("reversed", *self.name), compute_table)
 
     def list_proof_grid_anchors(self) -> list[arb]:
-        """Returns the loss of the largest mass, and the one next to it that has more mass."""
+        """Returns the loss with the largest mass, and the heavier of the two losses next to it."""
         atoms = sorted(self.build_atom_balls().atoms, key=lambda atom: float(atom[0].mid()))
         masses = [float(mass.mid()) for _, mass in atoms]
         top = max(range(len(atoms)), key=masses.__getitem__, default=0)
@@ -300,7 +299,8 @@ class Atoms(Pair):
 
     def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         found = self.build_atom_balls()
-        if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:  # the table is cut
+        if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:
+            # The table is cut, so that its extreme losses are not those of the pair.
             return None, None
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
@@ -311,7 +311,7 @@ class Atoms(Pair):
         return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
 
     def sample_pair(self, q: Fraction) -> Atoms:
-        """Returns ((1-q) Q + q P, Q)."""
+        """Returns the pair ((1-q) Q + q P, Q)."""
 
         def compute_table() -> AtomTable:
             atoms, infinity, hidden = self.build_atom_balls()
@@ -324,13 +324,13 @@ class Atoms(Pair):
 
 
 def compute_sampled_loss_ball(y: arb | None, q: Fraction) -> arb:
-    """Returns ln(1 - q + q e^y); None stands for -infinity."""
+    """Returns ln(1 - q + q e^y). None stands for y = -infinity."""
     return (to_ball(1 - q) + (arb(0) if y is None else to_ball(q) * y.exp())).log()
 
 
 @dataclass(frozen=True)
 class Sampled(Pair):
-    """((1-q) Q + q P, Q)."""
+    """The pair ((1-q) Q + q P, Q) of a sample that includes the record with probability q."""
 
     pair: Pair
     q: Fraction
@@ -347,7 +347,7 @@ class Sampled(Pair):
         return to_ball(self.q) * self.pair.compute_infinity_ball()
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        """Returns the tails of the pair at the loss whose sample has the loss ``y``."""
+        """Returns the tails at ``y``, from the tails of the inner pair at the loss x that becomes ``y``."""
         WORK.count_proof_work(10)
         q = to_ball(self.q)
         x = (y.exp() - (1 - q)) / q
@@ -467,8 +467,8 @@ class EitherOrder(Symmetric):
 class RecordChain(Pair):
     """A group of ``size`` records. ``parts`` has the pairs of a single record of the group, with their counts.
 
-    Only an upper bound of the group's curve is known. It follows from a chain of data sets from one neighbour to the
-    other, in which each data set differs from the next by one record.
+    Only an upper bound of the group's curve is known. It follows from a chain of data sets, each of which differs from
+    the next by one record.
     """
 
     parts: tuple[tuple[Pair, int], ...]
@@ -478,7 +478,7 @@ class RecordChain(Pair):
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_chain_link(self, e: Fraction, points: int) -> arb:
-        """Returns an upper bound of one link's delta at ``e``, and sets the precision."""
+        """Returns an upper bound of delta at the epsilon ``e`` for a single record. Changes the precision to 128."""
         found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
         ctx.prec = 128
         return arb(1) if found is None else arb(found[1].upper())
@@ -486,20 +486,21 @@ class RecordChain(Pair):
     def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
-        A link is a step of the chain, with an epsilon e of its own. Its bound P(A) <= e^e Q(A) + delta is a line in
-        Q(A). The lines of all links together make one line, and a weighted mean of two such lines is a bound too.
+        A link joins two adjacent data sets of the chain. Each link gets its own epsilon e, at which the line
+        e^e Q(A) + delta bounds P(A). The lines of all links are composed to one line. A weighted mean of two composed
+        lines is a bound too.
         """
         bound_link = cache(lambda e: self.bound_chain_link(e, points))
 
         def add_chain_lines(links: list[Fraction]) -> arb:
-            """Returns the height at Q(A) = 0 of the line that the links with these epsilons make.
-
-            The slope of the line is e to the power of the sum of the epsilons.
-            """
+            """Returns the height at Q(A) = 0 of the composed line of links with these epsilons."""
             return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
         def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
-            """Returns the height of the mean of two lines whose slope is e^epsilon, or 1 if there is no such mean."""
+            """Returns the height of the weighted mean of two lines that has slope e^epsilon.
+
+            Returns 1 if no weighted mean has this slope.
+            """
             low, high = (to_ball(sum(links)).exp() for links in (one, other))
             weight = (to_ball(epsilon).exp() - low) / (high - low)
             if not (weight >= 0 and weight <= 1):
@@ -531,7 +532,7 @@ class RecordChain(Pair):
 
 
 def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
-    """Returns for each sum of ``size`` links the lowest line and its links. Nothing is proved here.
+    """Returns the lowest line and its links for each sum of the indices of ``size`` links. Nothing is proved here.
 
     A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``.
     """
@@ -548,7 +549,10 @@ def search_chains(heights: dict[int, float], width: float, size: int) -> dict[in
 
 
 def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
-    """Returns the two epsilons around ``at`` whose lines have the lowest mean of slope e^at, or None."""
+    """Returns the epsilons on both sides of ``at`` whose lines have the lowest mean of slope e^at.
+
+    Returns None if all epsilons are on one side.
+    """
     found: tuple[float, tuple[float, float] | None] = math.inf, None
     for low in (each for each in heights if each <= at):
         for high in (each for each in heights if each > at):
@@ -560,9 +564,9 @@ def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class Concentrated(Symmetric):
-    """The class of (xi, rho)-zCDP. Nothing but a bound of its moments is known.
+    """The class of (xi, rho)-zCDP mechanisms. Only a bound of the moments is known.
 
-    With ``replaced`` a record is replaced, so that a data set without it lies between the two neighbours.
+    With ``replaced`` the bound is that of two steps: a record is removed, and another is added.
     """
 
     rho: Fraction
@@ -584,9 +588,9 @@ ZERO_SHIFT: Shifts = ((Fraction(0), Fraction(1)),)
 
 @dataclass(frozen=True)
 class NormalMixtures(Pair):
-    """P = sum p_i N(a_i, 1) against Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
+    """The pair P = sum p_i N(a_i, 1) and Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
 
-    The loss Y therefore grows with the output u.
+    The loss Y grows with the output u: its slope is a weighted mean of the a_i minus a weighted mean of the b_j.
     """
 
     ahead: Shifts
@@ -625,9 +629,9 @@ class NormalMixtures(Pair):
         return found
 
     def build_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
-        """Returns a function of the output u, for N = N(0, 1).
+        """Returns a function of the output u.
 
-        The function computes log dP/dN, log dQ/dN and the derivative of their difference.
+        The function computes log dP/dN and log dQ/dN for N = N(0, 1), and the derivative of log dP/dQ.
         """
         sides, terms_in_all = self.list_shift_balls(), len(self.ahead) + len(self.behind)
 
@@ -651,7 +655,7 @@ class NormalMixtures(Pair):
         return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
 
     def build_output_table(self) -> tuple[list[float], list[float]]:
-        """Returns ascending outputs with their losses, to within roundings. The table is computed only once."""
+        """Returns ascending outputs with their approximate losses. The table is computed only once."""
         found: tuple[list[float], list[float]] = keep_table(("outputs", self), self.compute_output_table)
         return found
 
@@ -679,7 +683,7 @@ class NormalMixtures(Pair):
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
         evaluate_log_balls, near = self.build_log_balls(), arb(self.estimate_output_of_loss(float(y.mid())))
-        # Newton's steps guess the output. The sign of loss - y at either end proves the range.
+        # Newton's steps guess the output. The signs of loss - y at both ends prove the range.
         for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
             moved = near - (ahead - behind - y) / slope
@@ -710,7 +714,7 @@ class NormalMixtures(Pair):
         return found[0], found[1]
 
     def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        """Returns the moments by the trapezoid rule in u, whose error is bounded on a strip (section 4)."""
+        """Returns the moments by the trapezoid rule over outputs u (section 4)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
@@ -737,8 +741,8 @@ class NormalMixtures(Pair):
                 nodes.append((weight, ahead - behind))
             else:
                 lost += weight
-        # Errors of the nodes beyond the last ones, of the nodes left out and of the rule itself, for z = c + is with
-        # |s| <= hn.
+        # Three errors are bounded: the nodes beyond both ends, the nodes left out, and the trapezoid rule itself.
+        # The bounds hold for z = c + is with |s| <= hn.
         for kappa, count in ((left, first), (right, last)):
             k = arb(kappa) * (1 + arb(2) ** -40)
             if not arb(count) * step > k:
@@ -762,7 +766,7 @@ class NormalMixtures(Pair):
         return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the tilted transform by boxes under the tilted density of Y (section 3)."""
+        """Bounds the transform by boxes under the density of Y weighted by e^{cY} (section 3)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         evaluate_log_balls = self.build_log_balls()
 
@@ -803,7 +807,7 @@ class NormalMixtures(Pair):
 
 
 def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
-    """Returns lengths and masses of boxes that make up a histogram, each over a run of neighbouring cells."""
+    """Cuts a histogram into boxes over neighbouring cells. Returns their lengths and masses."""
     boxes, stack = [], list[tuple[int, arb]]()
     for j, floor in enumerate([*floors, arb(0)]):
         start = j
@@ -857,7 +861,7 @@ def reverse_pairs_of_run(run: Run) -> Run:
 
 
 def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
+    """Yields bounds of delta(``epsilon``), each by more work than the bound before."""
     if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
         for least, most, how in list_delta_proofs(reverse_pairs_of_run(run), -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
@@ -869,7 +873,7 @@ def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, poi
 
 
 def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
+    """Yields bounds of delta at an epsilon >= 0: by a formula if possible, else by integrals, else on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
     chains = [pair for pair in run if isinstance(pair, RecordChain)]
@@ -907,7 +911,7 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
             (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
         ]
         contour = invert_transform_by_balls, (50, 100), "contour"
-        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # no line has a transform that decays
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
@@ -935,7 +939,7 @@ def compute_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
 
 
 def count_outcome_balls(atoms: int, count: int) -> int:
-    """Returns the number of ways in which ``count`` outputs can fall on ``atoms`` losses, or a number above 10^6."""
+    """Returns how many multisets of ``count`` losses there are among ``atoms`` losses, or any number above 10^6."""
     found, few = 1, min(atoms - 1, count)
     for j in range(1, few + 1):
         found = found * (atoms - 1 + count - few + j) // j
@@ -945,7 +949,7 @@ def count_outcome_balls(atoms: int, count: int) -> int:
 
 
 def list_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
-    """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
+    """Yields each total loss of ``count`` independent outputs, with its mass over all orders of the outputs."""
     if count == 1:
         yield from atoms
         return
@@ -1002,7 +1006,7 @@ def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
     """Returns Chernoff's bound of delta, by one moment (section 3)."""
 
     def evaluate_bound(c: float) -> arb:
-        """Returns the logarithm of kappa(c) M(c) e^{-c epsilon}, where M(c) is the moment E e^{cY}."""
+        """Returns log(kappa(c) E e^{cY} e^{-c epsilon}), where kappa(c) = c^c / (1 + c)^(1 + c)."""
         kappa = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log()
         return kappa - c * epsilon + compute_moment_ball_of_run(run, c, ctx.prec).log()
 
@@ -1012,9 +1016,9 @@ def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
 
 
 def search_exponent_of_proof(bound: Callable[[float], float], least: float, most: float, accuracy: float) -> float:
-    """Returns the c between ``least`` and ``most`` at which a bound is smallest, nearly. Nothing is proved here.
+    """Returns a c between ``least`` and ``most`` that nearly minimises a bound. Nothing is proved here.
 
-    The search is by golden sections of log c, up to ``accuracy``.
+    Golden sections of log c end at a range of length ``accuracy``.
     """
     golden = (math.sqrt(5.0) - 1) / 2
     low, high = math.log(least), math.log(most)
@@ -1033,7 +1037,7 @@ def search_exponent_of_proof(bound: Callable[[float], float], least: float, most
 
 
 class InversionPlan(NamedTuple):
-    """Choice of the line Re z = c, the spacing h and the number n of points, and two exponents a that bound aliases.
+    """Choice of the line Re z = c, and of the spacing h and the number n of points on it.
 
     Nothing has to be proved about a plan.
     """
@@ -1042,18 +1046,19 @@ class InversionPlan(NamedTuple):
     h: float
     n: int
     aliases: list[float]
+    """Two exponents a. Chernoff's bounds at these exponents limit the error that comes from the spacing h."""
     decays: list[tuple[Callable[[float], arb], int]]
-    """Bound on the decay of each pair's transform from t on, and the pair's count."""
+    """Each pair's ``bound_decay_by_ball`` function, and the pair's count."""
 
 
 def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
-    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly, or raises Unverified."""
+    """Returns a plan whose errors are about 2^-``bits`` times delta. Raises Unverified if it needs too many points."""
     ctx.prec = 64
     at = float(epsilon.mid())
     logs: dict[float, float] = {0.0: 0.0}
 
     def estimate_exponent(c: float) -> float:
-        """Returns an estimate of log(E e^{cY} e^{-c epsilon} kappa(c)), the logarithm of Chernoff's bound of delta."""
+        """Returns an estimate of the logarithm of Chernoff's bound of delta (``bound_delta_by_moment_ball``)."""
         if c not in logs:
             moment = float(compute_moment_ball_of_run(run, c, 30).log().mid())
             logs[c] = moment - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
@@ -1061,7 +1066,8 @@ def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
 
     c = search_exponent_of_proof(estimate_exponent, 1e-2, 2e3, 0.1)
     level = estimate_exponent(c) - 6 - bits * LN2
-    # Chernoff's bound at c f bounds the aliases on either side. The period is chosen so that both sides are small.
+    # The sum over points adds copies of the loss, shifted by multiples of 2 pi/h. Chernoff's bounds at c f limit the
+    # copies on either side: f > 1 on one side, f < 1 on the other.
     sides = [
         min(((estimate_exponent(c * f) - level) / abs(c * f - c), f) for f in factors)
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
@@ -1115,7 +1121,7 @@ class SampledGaussians(NamedTuple):
     steps: int
 
     def evaluate_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
-        """Returns log B at h = e^{p + turn}, where B is the density of h = ln(1 + e^t) per dp, times e^{gamma h}.
+        """Returns log B at h = e^{p + turn}. B is the density in p of h = ln(1 + e^t), times e^{gamma h}.
 
         The normal variable t is that of section 5.
         """
@@ -1142,7 +1148,7 @@ class SampledGaussians(NamedTuple):
     def bound_ray_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| left of p = ``low`` and right of p = ``high``.
 
-        It also bounds the sum over the nodes that lie there.
+        The bound also holds for the sum over the nodes in both ranges.
         """
         rho, center, s2 = low.exp(), self.compute_ray_center(), self.sigma**2
         inner = center - rho - low
@@ -1169,7 +1175,7 @@ class SampledGaussians(NamedTuple):
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
-        """Returns 1 + D at the points of the outer sum, and a bound on the integral of |B| along the ray beta."""
+        """Returns section 5's 1 + D at the outer sum's points, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
         one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
         low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
@@ -1188,7 +1194,7 @@ class SampledGaussians(NamedTuple):
 
 
 def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
-    """Returns the steps of a run; an empty list unless all are Gaussians on Poisson samples under "remove"."""
+    """Returns the steps of a run. The list is empty unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
         if not (
@@ -1204,7 +1210,7 @@ def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
 
 
 class RayPlan(NamedTuple):
-    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). It proves nothing."""
+    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). Any choice is valid."""
 
     beta: float
     c: float
@@ -1212,11 +1218,11 @@ class RayPlan(NamedTuple):
     need: float
     """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
     size: float
-    """Estimate of log T."""
+    """Estimate of the logarithm of section 5's T."""
 
 
 def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
-    """Sets the precision, and returns the steps and lambda, minus the sum of log(1 - q) over all steps."""
+    """Sets the precision. Returns the run's steps, and lambda: the sum of -log(1 - q) over all steps."""
     ctx.prec = precision
     found = list_steps_for_rays(run)
     return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
@@ -1234,7 +1240,7 @@ def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: 
 
 
 def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
-    """Returns a plan whose errors are below 2^-``bits`` of delta, nearly."""
+    """Returns a plan whose errors are about 2^-``bits`` times delta."""
     first = float(sum_single_steps_of_rays(*set_precision_of_rays(run, 256), epsilon).mid())
     steps, lost = set_precision_of_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
@@ -1285,7 +1291,7 @@ def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
 
 
 def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
-    """Returns bounds of delta for a record that is added, by the curve of a removed one at -``epsilon`` (section 1)."""
+    """Returns bounds of delta for an added record, from the curve of a removed record at -``epsilon`` (section 1)."""
     least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits + 24)
     x = epsilon.exp()
     return 1 - x + x * least, 1 - x + x * most
@@ -1316,9 +1322,8 @@ class ProofGridPlan(NamedTuple):
     def trim_proof_grid_ends(self, found: ProofGridMeasure) -> ProofGridMeasure:
         """Returns the distribution without the faint masses at its two ends.
 
-        For an upper bound the masses at the low end move up to the first point that is kept, and those at the high end
-        to infinity. For a lower bound those at the low end are dropped, and those at the high end move down to the last
-        point that is kept.
+        For an upper bound, low masses move up to the first point that is kept, and high masses move to infinity. For a
+        lower bound, low masses are dropped, and high masses move down to the last point that is kept.
         """
         masses, least = found.masses.coeffs(), 1 << (self.bits - self.cut)
         left, below = 0, fmpz(0)
@@ -1339,7 +1344,7 @@ class ProofGridPlan(NamedTuple):
         """Convolves two distributions, rounded outward."""
         length = one.masses.length() + other.masses.length()
         heights = one.masses.height_bits() + other.masses.height_bits()
-        if heights > 2 * self.bits + 64:  # sums of such masses say nothing, and their powers fill the memory
+        if heights > 2 * self.bits + 64:  # larger masses prove nothing, and their powers fill the memory
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
@@ -1362,10 +1367,11 @@ class ProofGridPlan(NamedTuple):
         return found
 
     def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
-        """Returns masses whose losses are at least their points, from masses whose losses are off by ``away``.
+        """Returns masses that were moved or merged so that each has a loss at or above its lattice point.
 
-        A mass below its point is merged with a part of one above, which lifts it there. Otherwise it goes to a lower
-        point. A mass above its point is merged with a part of one below.
+        The loss of mass i is ``away[i]`` above point i. A mass below its point is merged with a part of a mass at a
+        larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a smaller
+        loss.
         """
         done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
         for rank in range(len(filled) - 1, -1, -1):
@@ -1431,7 +1437,7 @@ def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
 
 
 def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
-    """Returns an estimate of the variance under P of a loss between two numbers. Nothing is proved here."""
+    """Returns an estimate of the variance under P of the loss within a range. Nothing is proved here."""
 
     def estimate_tail(y: float) -> float:
         return float(pair.compute_tail_balls(arb(y))[0].mid())
@@ -1462,7 +1468,7 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     step = arb(whole / size)
     anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
                 if len(gaps := pair.list_proof_grid_anchors()) == 2]  # fmt: skip
-    if anchored:  # both atoms of the pair that matters most are on the lattice, if they are not closer than its points
+    if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
         gap = abs(max(anchored, key=lambda each: each[1])[0])
         step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
     plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
@@ -1499,7 +1505,7 @@ def build_upper_proof_grid(
 ) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that dominates the pair's own, and the origin of its points.
 
-    The mass of each lattice cell is moved to the two ends of the cell, such that the sums under P and Q stay the same.
+    The mass of each lattice cell moves to the two ends of the cell, so that the cell keeps its mass under P and Q.
     """
     low, high = place_proof_grid_points(plan, origin, ends)
     WORK.count_proof_work(20 * (high - low))
@@ -1524,7 +1530,7 @@ def build_lower_proof_grid(
 ) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that the pair's own dominates, and the origin of its points.
 
-    The outputs around each lattice point are merged into one, and these are moved to lattice points.
+    All outputs around a lattice point are merged into one output, whose loss is then moved to a lattice point.
     """
     low, high = place_proof_grid_points(plan, origin, ends)
     WORK.count_proof_work(40 * (high - low))
@@ -1532,14 +1538,14 @@ def build_lower_proof_grid(
     infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(cuts))
     for attempt in (0, 1):
         tails = [pair.compute_tail_balls(y) for y in cuts]
-        tails[-1] = infinity, arb(0)  # outputs beyond the last cut are merged with those before it
+        tails[-1] = infinity, arb(0)  # outputs beyond the last cut belong to the last cell
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
         heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
-        if (loss := losses[heaviest]) is not None:  # the heaviest loss is at its point
+        if (loss := losses[heaviest]) is not None:  # the origin puts the heaviest loss on its point
             origin = (loss - plan.h * (low + heaviest)).mid()
-        if attempt == 0:  # cuts move so that the other losses are at their points, up to fourth order
+        if attempt == 0:  # cuts move so that the other losses are nearly at their points
             away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
             most = 0.24 * float(plan.h.mid())
             for i in range(1, len(cuts) - 1):
@@ -1551,23 +1557,23 @@ def build_lower_proof_grid(
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
+# The argument m is a mechanism's entry in a certificate. k is 1 if a record is removed, and 2 if a record is replaced.
 
 
 class TableRow(NamedTuple):
-    """The pairs that together dominate a mechanism, and lists of pairs that it attains.
+    """A mechanism's dominating pairs: ``upper`` has the pairs that together dominate the mechanism.
 
-    For a class of mechanisms, each list is attained by some mechanism of the class.
+    Each list of pairs in ``lower`` is attained by the mechanism or, for a class, by some mechanism of the class.
     """
 
     upper: list[tuple[Pair, int]]
     lower: list[list[tuple[Pair, int]]]
     alone: bool = False
-    """True if each point of the first pair's curve is attained by some mechanism. Different points may be attained by
-    different mechanisms."""
+    """True if each point of the first pair's curve is attained by some mechanism, not always by the same one."""
 
 
 def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
-    """Returns the row of a mechanism whose pair is attained."""
+    """Returns the row of a mechanism that has exactly the curve of ``count`` times ``pair``."""
     return TableRow([(pair, count)], [[(pair, count)]])
 
 
@@ -1603,8 +1609,7 @@ def _build_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
         down, cut, none = 1 / up, (1 - fail) / (1 + up), arb(0)
         if not (cut > fail or cut < fail):
             raise Unverified("a class of mechanisms is at the border of two formulas")
-        # Sizes of layers, with the densities for either record relative to R. R is uniform, and is the distribution of
-        # the output if the sample has neither record.
+        # A layer has its size and the densities for the two records. The output is uniform if the sample has neither.
         if cut > fail:
             half, middle = [(fail, up, none), (cut - fail, up, down)], (1 - 2 * cut, down, down)
         elif 2 * d < 1:
@@ -1655,13 +1660,13 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> AtomTable:
-        """Returns the losses at all integers that matter, with their masses."""
+        """Returns the losses at all integers of noticeable probability, with their masses."""
         most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
         WORK.count_proof_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios of weights fall further out
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds it
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
         atoms = [
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
@@ -1706,7 +1711,7 @@ def _build_given_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
-    """Raises Unverified if given losses contradict each other, so that no mechanism can have them."""
+    """Raises Unverified if no mechanism can have the given losses."""
     ctx.prec, slack = 64, 2 * m["loss_error"]
     given = list(zip(m["losses"], m["probabilities"], strict=True))
     hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
@@ -1726,10 +1731,10 @@ def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
 def _build_given_atoms(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
-    """Returns a table of balls for all pairs whose losses are within ``loss_error`` of the given ones.
+    """Returns balls that hold all pairs whose losses are within ``loss_error`` of the given losses.
 
-    Q's mass where P has none is at most ``most``. It is exactly ``most`` if this is within 2^-30 of the largest mass
-    that the losses allow.
+    Q's mass where P has none is at most ``most``. It is exactly ``most`` if ``most`` is within 2^-30 of the largest
+    mass that the losses allow.
     """
 
     losses, masses, infinity = given
@@ -1769,7 +1774,7 @@ def _build_concentrated_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of discrete Gaussian noise on vectors.
 
-    The lower ends come from a difference with a single large entry, and from one with many entries of 1.
+    The lower ends come from two differences of neighbouring vectors: a single large entry, and many entries of 1.
     """
     longest, whole = m["sensitivity"], math.floor(m["sensitivity"])
     lower: list[list[tuple[Pair, int]]] = [[]]
@@ -1784,7 +1789,7 @@ def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _bound_share_by_ball(ball: arb) -> tuple[Fraction, Fraction]:
-    """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if it has none."""
+    """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if the ball is unbounded."""
     if not ball.is_finite():
         raise Unverified("a probability cannot be enclosed")
     return max(convert_ball_to_fraction(ball.lower()), Fraction(0)), min(
@@ -1820,15 +1825,15 @@ def _build_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
-    """Returns the row of draws with replacement, where the number of draws that hit the record is random."""
+    """Returns the row of a sample drawn with replacement. The record may be in the sample more than once."""
     size, n = m["sample_size"], m["dataset_size"]
     if size > 200:
         raise Unverified("the table has at most 200 draws with replacement")
     mu = 1 / m["mechanism"]["noise_multiplier"]
     shares = [math.comb(size, j) * Fraction(1, n) ** j * (1 - Fraction(1, n)) ** (size - j) for j in range(size + 1)]
     faint = [j for j, share in enumerate(shares) if share < Fraction(1, 2**160)]
-    # The upper end assumes that everything is revealed with the probability ``lost``. The lower end assumes that the
-    # record is not drawn at all in this case.
+    # ``lost`` is the probability of a faint (very unlikely) number of draws of the record. In this event, the upper end
+    # assumes that everything is revealed, and the lower end that the record is not drawn.
     lost = sum((shares[j] for j in faint), Fraction(0))
     kept = {j: share for j, share in enumerate(shares) if j not in faint}
 
@@ -1850,7 +1855,7 @@ def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a record that takes part in some steps drawn at random.
 
-    The pair is exact for a mechanism with finitely many losses. Otherwise the upper end composes all selected steps.
+    The pair is exact for a mechanism with few losses. Otherwise the upper end composes all selected steps.
     """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
     base = build_table_row(inner, 1)
@@ -1867,9 +1872,9 @@ def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
         return plain
 
     def compute_table() -> AtomTable:
-        """Returns the loss for each combination of the numbers of outputs of each kind.
+        """Returns the loss of each outcome, which says how many steps had each output.
 
-        The likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
+        Its likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
         """
         atoms, infinity, hidden = pair.build_atom_balls()
         kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
@@ -1915,7 +1920,7 @@ def _build_mixture_pair(shifts: Shifts, k: int) -> NormalMixtures:
 
 
 def _build_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
-    """Returns the row of a Poisson sample. Some mechanisms have a pair of their own when a record is replaced."""
+    """Returns the row of a Poisson sample. When a record is replaced, some mechanisms have a special pair."""
     inner, q = m["mechanism"], m["sampling_probability"]
     if inner["type"] in ("Gaussian", "MixtureOfGaussians"):
         return build_exact_table_row(_build_mixture_pair(_list_table_shifts(inner, q), k))
@@ -1975,7 +1980,7 @@ def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
 def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a sample of fixed size.
 
-    The upper end for a record that is replaced by one without effect (k = 1) is that for any replacement.
+    If k = 1, the record is replaced by one without effect. The upper end then uses the bound for any replacement.
     """
     _refuse_given_losses(m)
     inner, q = build_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
@@ -1994,7 +1999,7 @@ def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
 
 
 def _refuse_given_losses(m: dict[str, Any]) -> None:
-    """Raises Unverified for given losses in a sample whose other records fill the place of the record."""
+    """Raises Unverified for given losses in a sample where another record may take the place of the record."""
     if m["mechanism"]["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released with other records")
 
@@ -2008,9 +2013,9 @@ def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
 
 
 def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
-    """Returns the row of the ``Joined`` curve.
+    """Returns the row of the ``Joined`` curve. Both orders of ``member``'s sampled pairs are attained.
 
-    The attained pairs are those of data sets whose other records are all alike, in both orders.
+    They are attained on data sets whose other records are all alike.
     """
     attained = _map_table_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
@@ -2018,7 +2023,7 @@ def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow
 
 
 def sample_pair(pair: Pair, q: Fraction) -> Pair:
-    """Returns ((1-q) Q + q P, Q)."""
+    """Returns the pair ((1-q) Q + q P, Q)."""
     return pair if q == 1 else pair.sample_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
 
 
@@ -2089,7 +2094,7 @@ def read_certificate_losses(value: Any) -> list[Fraction]:
 
 
 def read_optimistic_losses(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
-    """Reads losses, their probabilities and the probability of an infinite loss; or null."""
+    """Reads null, or losses with their probabilities and the probability of an infinite loss."""
     if value is None:
         return None
     losses, masses, infinity = value
@@ -2216,8 +2221,7 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
         "closed-forms.md section 6",
     ),
 }  # fmt: skip
-"""Fields of each mechanism, the function that builds its row, and a reference. The function's second argument k is 1 if
-a record is removed and 2 if a record is replaced."""
+"""Fields of each mechanism, the function that builds its row, and a reference."""
 
 
 def build_table_row(m: dict[str, Any], k: int) -> TableRow:
@@ -2237,7 +2241,7 @@ def build_table_row(m: dict[str, Any], k: int) -> TableRow:
 class Claim(NamedTuple):
     """The claim that ``asked``, which is "epsilon" or "delta", is between ``lower`` and ``upper``.
 
-    ``at`` is the value of the other of the two. None stands for infinity.
+    ``at`` is the given delta or epsilon. None stands for infinity.
     """
 
     composition: list[tuple[dict[str, Any], int]]
@@ -2362,9 +2366,9 @@ SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1,
 
 
 class EndVerdict(NamedTuple):
-    """The result of proving one end: the number that was proved in its place, or None, and how it was proved.
+    """The result of proving one end: the number ``end`` that was proved, or None, and the method.
 
-    ``value`` is the bound of delta that was found, which is compared with the claim.
+    ``value`` is the bound of delta that is compared with the claim.
     """
 
     end: Fraction | None
@@ -2387,7 +2391,7 @@ def verify_certificate_end(
         return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
     WORK.reset_proof_work(limit)
     orders = list_orders_of_claim(claim)
-    if claimed is None:  # a lower end: some neighbours reveal everything with a probability above delta
+    if claimed is None:  # infinity: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
         most = max(
             convert_ball_to_fraction(compute_infinity_ball_of_run(run).lower())
@@ -2405,7 +2409,7 @@ def verify_certificate_end(
         for order, upper, lowers in orders:
             for run in [upper] if high else lowers:
                 end: Fraction | None = None
-                with suppress(TooMuchWork):  # what was found before still counts
+                with suppress(TooMuchWork):  # earlier bounds still count
                     for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
                         reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
                         if end is None or (reached < end if high else reached > end):
@@ -2441,7 +2445,7 @@ def verify_certificate_end(
 def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
-    With ``nearby``, looks for a number that can be proved next to an end that cannot. No lattice has more than about
+    With ``nearby``, looks for a provable number next to an end that cannot be proved. No lattice has more than about
     ``points`` points. An end is not verified if its proof would take more than MOST_WORK units of work, unless
     ``patient``. Raises TypeError unless ``text`` is a string.
     """
@@ -2481,7 +2485,7 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, pati
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
-    except (ArithmeticError, ValueError, RecursionError) as error:  # floats only choose, and some choices have no float
+    except (ArithmeticError, ValueError, RecursionError) as error:  # from doubles that guide the proof
         return False, f"not verified: a number is out of reach ({error})"
     finally:
         WORK.reset_proof_work(math.inf)

@@ -3,12 +3,12 @@
 
 Departures from the paper, each with its reason in docs/theory/adaclip.md:
 
-- Noise is added once, to the sum, so an empty batch has noise too. The divisor is public.
+- Noise is added once, to the sum over the batch, even if the batch is empty. The sum is divided by the public expected
+  batch size.
 - The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
-  the variance estimate. The rest is the variance of a batch mean. The product of this variance and a factor is the
-  variance of one record's gradient.
-- Variance estimates are averaged, and the average is confined to [h1, h2], the range that two settings declare.
-  Standard deviations start at (h1 h2)^(1/4).
+  the variance estimate. The remaining variance of a batch mean is scaled to the variance of one record's gradient.
+- Variance estimates are averaged. The average starts at sqrt(h1 h2) and is confined to [h1, h2], for the settings h1
+  and h2.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
     Let g be the gradient of a record, a the centre and b the scale. Each of ``steps`` steps releases ``b * (sum clip((g
-    - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that holds each record independently with probability
-    q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released / batch_size``. The
-    centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i
-    is a running estimate of the standard deviation of one record's gradient in this coordinate. Of all scales b with a
-    mean of gamma for |(g - a) / b|^2, this scale gives the least noise.
+    - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch. The batch holds each record independently with
+    probability q = batch_size / (public number of records). The estimate of the mean gradient is ``a + released /
+    batch_size``. The centre a is a running mean of past estimates. The scale of coordinate i is b_i = sqrt(s_i sum(s) /
+    gamma), where s_i is a running estimate of the standard deviation of one record's gradient in this coordinate. This
+    scale gives the least noise among all scales for which |(g - a) / b|^2 has the mean gamma.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class AdaCliP:
         the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public number of records.
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
-        max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
-        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None takes half of, or twice,
-        the variance max_norm^2 gamma / parameters.
+        max_norm = sqrt(h2 p / gamma) for p parameters, plus the centre. If the noise is much larger than the gradients'
+        standard deviation (see the page on AdaCliP), a narrow range does better than a wide range. None takes half of
+        max_norm^2 gamma / p for h1, and twice this variance for h2.
     beta1, beta2 : weights of the past in the running mean and variance.
     gamma : mean squared norm of the scaled gradients. A smaller gamma clips less and adds more noise.
     noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
@@ -191,9 +191,9 @@ class AdaCliPMoments:
 def estimate_adaclip_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
     """Estimates the variance of one record's gradient, from squared distances of the estimated mean from the centre.
 
-    Let g~ be the estimate of the mean gradient, m the centre, b the scale, sigma the noise multiplier, B the expected
-    batch size and g_k the gradient of record k. If nothing is clipped, Poisson batches have
+    Let g~ be the estimate of the mean gradient, m the centre and b the scale. Let sigma be the noise multiplier, B the
+    expected batch size, q the sampling probability and g_k the gradient of record k. If nothing is clipped, then
     E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 (docs/theory/adaclip.md, section 3).
-    So the result is unbiased up to the last term, which is small once m has settled.
+    The last term biases the result, and is small once m is close to g_mean.
     """
     return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

@@ -4,13 +4,13 @@ Each iteration releases a noisy gradient and privately chooses among ``candidate
 wins, the iteration spends more budget on a second release of the same gradient, and averages both releases. Departures
 from the paper (docs/algorithms/dp-agd.md has the reasons):
 
-- Neighbours differ by adding or removing a record. The paper asks for such neighbours too, but also fixes the number of
-  records, and no two data sets of one size are such neighbours.
+- Neighbours differ by adding or removing a record. The paper says the same, but also fixes the number of records, which
+  rules out such neighbours.
 - All measurements of a gradient are averaged before the average is normalised to a direction.
 - The regulariser is multiplied by a public number of records.
 - The selection adds Gumbel noise, whose rho in zCDP is a quarter of the rho of Laplace noise of the same scale.
-- The budget is asked before every release. The charge of the run is the exact composition of its caps, and not only the
-  zCDP of the caps.
+- The budget must allow a release before it is made. The run is charged the exact composition of its caps, and not only
+  their zCDP.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ class DPAGD:
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient.
     max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
-        wrong but unsure prediction: if it is too low, always predicting the larger class loses little.
+        wrong but unsure prediction. If the bound is too low, always predicting the larger class loses little.
     candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step].
     every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps.
     growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6.
-    momentum : weight of the last direction in the next one, which averages its noise. This is post-processing. The
+    momentum : weight of the previous direction in the next direction, which averages out noise by post-processing. The
         paper has 0.
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0.
-    noise : "gumbel" selects by the exponential mechanism, whose choice has the distribution of Gumbel noise.
-        "exponential" selects by permute-and-flip, whose choice has the distribution of exponential noise and costs the
-        epsilon of Laplace noise.
-    batch_size : expected size of a Poisson batch for each gradient and each selection; None takes all records. Samples
-        are charged as if they were all records, which is valid but not tight.
+    noise : "gumbel" selects by the exponential mechanism, which is equivalent to Gumbel noise. "exponential" selects by
+        permute-and-flip, which is equivalent to exponential noise and costs the epsilon of Laplace noise.
+    batch_size : expected size of a Poisson batch for each gradient and each selection; None takes all records. The
+        charge is that of full batches, which is valid but not tight.
     noise_multiplier : standard deviation of the noise of the first gradients, divided by max_norm; None computes it
         from epsilon and delta.
 

@@ -1,10 +1,10 @@
 """DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
 2022).
 
-The privacy analysis of the paper is corrected by these departures. Their reasons are in docs/theory/dpis.md.
+The following departures correct the privacy analysis of the paper, for reasons in docs/theory/dpis.md.
 
-- A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn.
-  The weight is never 1 / (the realised probability).
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the sample is drawn,
+  and not 1 / (the realised probability).
 - The sum of norms is a release over all records, and is charged as a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
 - Adaptively chosen noise is paid from a filter, a cap on the sum of Renyi costs, which is valid for adaptive choices.
@@ -62,21 +62,20 @@ class DPIS:
     Parameters
     ----------
     batch_size : expected number of records that a step takes, if ``norm_share`` is right. None takes a hundredth of the
-        public number of records. With a ``norm_share`` of .5, the sampling probability is then the default one of
-        ``DPSGD``. If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
+        public number of records, which with a ``norm_share`` of .5 gives the default sampling probability of ``DPSGD``.
+        If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000.
     epochs : number of epochs, each of ceil(N / batch_size) steps.
     max_norm : C in the first epoch.
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is
         known in advance and charged exactly. If it is None, as in the paper, each epoch releases the ratio. Then q and
-        the noise depend on releases, a filter of one Renyi order covers them, and epsilon must be given.
+        the noise depend on released values. All releases are paid from a Renyi filter, and epsilon must be given.
     noise_multiplier : standard deviation of the noise, divided by C; only where ``norm_share`` is a number. None
         computes it from the estimator's epsilon and delta.
-    norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes 0.02 N or, if
-        this is larger, the noise with which all of these sums take half of epsilon.
-    reach : k >= 1. A step only computes the gradients of candidates. A record's last computed norm gives a sampling
-        probability, and the record is a candidate with about k times this probability. So a step computes about k
-        batch_size gradients. A norm that has grown by more than the factor k is clipped to k times the last computed
-        norm.
+    norm_noise : noise multiplier of each released sum of norms, relative to the norm bound. None takes the larger of
+        0.02 N and the noise with which all of these sums together take half of epsilon.
+    reach : k >= 1. A record is a candidate with about k times the sampling probability that its last computed norm
+        gives. A step computes the gradients of candidates alone, about k batch_size gradients. A norm that has grown by
+        more than the factor k is clipped to k times the last computed norm.
     floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
@@ -155,8 +154,8 @@ class DPIS:
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run: their sampling probability, noise multiplier and number.
 
-        With ``norm_share=None``, the returned steps have the largest possible cost. The order of the filter and the
-        length of the steps follow from them.
+        With ``norm_share=None``, the returned steps have the largest possible cost. These steps determine the order of
+        the filter and the length of steps.
 
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
@@ -251,8 +250,7 @@ class DPISEpochSettings:
         assert self.target.epsilon is not None
         for expected in (made.composed_releases + self.norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
-            # Bounds the cost of an epoch in which all norms are C, with the largest noise: docs/theory/dpis.md,
-            # section 6.
+            # Bounds the cost of an epoch with the largest noise, if all norms are C (docs/theory/dpis.md, section 6).
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
             room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
@@ -286,8 +284,8 @@ class DPISEpochSettings:
         return share, noise
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
-        """Returns sigma / share for the smallest sigma that leaves enough budget for later epochs. Returns infinity if
-        this sigma is far above the largest noise."""
+        """Returns the noise multiplier of an epoch, sigma / share, for the smallest sigma that leaves enough budget for
+        later epochs. Returns infinity if this sigma is far above the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
         ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
@@ -327,7 +325,7 @@ class _DPISRun(DPISEpochSettings):
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """Returns a run whose epochs release the ratio of the mean norm to C.
 
-        ``q`` and ``noise`` belong to the run with the largest possible cost. The length of steps follows from them,
+        ``q`` and ``noise`` belong to the run with the largest possible cost. They determine the length of steps,
         because q / noise is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
@@ -378,9 +376,9 @@ def build_dpis_sum_query(
 
     The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some candidates are then taken
     by the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``,
-    all bounds are computed anew first. Whatever its remembered bound, a record is taken with probability at most q and
-    adds a vector of norm at most max_norm. So the sensitivity is max_norm, and the sampling probability is q
-    (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
+    all bounds are computed anew first. For any bound, a record is taken with probability at most q. A record that is
+    taken adds a vector of norm at most max_norm, so the sensitivity is max_norm (docs/theory/dpis.md, section 3).
+    Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)

@@ -31,14 +31,14 @@ from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
 class DPSGD:
     """Differentially private stochastic gradient descent.
 
-    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch
-    that holds each record independently with probability q = batch_size / (public number of records).
+    Each of ``steps`` steps releases ``sum clip(g, max_norm) + N(0, (noise_multiplier max_norm)^2 I)`` over a batch. The
+    batch holds each record independently with probability q = batch_size / (public number of records).
 
     Parameters
     ----------
-    batch_size : expected batch size. If it is at least the number of records, every step uses every record. If the run
-        would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth
-        of the public number of records.
+    batch_size : expected batch size. With a batch size of at least the number of records, every step uses every record.
+        If the run would take over 2,500,000 steps, the batch size is enlarged until the run takes 2,500,000. None takes
+        a fiftieth of the public number of records.
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove).
     noise_multiplier : standard deviation of the noise, divided by ``max_norm``; None computes it from the estimator's

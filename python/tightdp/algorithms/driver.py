@@ -52,7 +52,7 @@ class Fit(NamedTuple):
     size : the number of records
     used : the settings that the plan chose
 
-    ``fit`` returns it, and raises the errors of the arguments.
+    ``fit`` returns this result, or raises an error about its arguments.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit
@@ -101,13 +101,13 @@ def fit(
     Parameters
     ----------
     model : public description of the loss.
-    X : (n, d) float32 or float64, where records with NaN or infinity contribute nothing; or ``Blocks``; or ``Records``
-        or a ``RecordStream``, which hold targets and relative weights.
-    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them.
+    X : (n, d) array of float32 or float64, ``Blocks``, ``Records`` or a ``RecordStream``. Records with NaN or infinity
+        contribute nothing. ``Records`` and a ``RecordStream`` hold targets and relative weights.
+    y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold the targets.
     note : text that the ledger keeps with the charge.
-    sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
-        may hold them.
-    max_sample_weight : the largest weight, as for the classifiers; required where there are weights.
+    sample_weight : (n,) numbers >= 0 that multiply the losses. Each weight is public or a function of its own record.
+        ``Blocks`` may hold the weights.
+    max_sample_weight : the largest weight, as for the classifiers; required if records have weights.
     initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
     the others : as for the classifiers (``PrivateClassifier``).
 

@@ -1,8 +1,7 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
-Every step uses every record. So the account is the exact account of Gaussian noise, without an assumption about
-sampling. At a given budget, the effect of the noise on the weights depends on the total length of the steps, and not on
-the number of steps. So the settings can be chosen from public facts."""
+Every step uses every record, so the privacy is exactly that of Gaussian noise. At a given budget, the effect of the
+noise on the weights depends on the total length of the steps, and not on the number of steps."""
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ FEWEST, MOST = 20, 150
 """Least and largest number of steps. With fewer than 20 steps, the second half of the run has too few iterates to
 average. The limit of 150 steps bounds the time."""
 LONGEST = 2.0
-"""Largest learning rate. The momentum is chosen such that the learning rate stays below this number. The curvature of a
-logistic loss is at most |x|^2/4, and one-hot rows x have |x|^2 of about 10."""
+"""Largest learning rate. The momentum is chosen such that the learning rate stays below this number. Large curvatures
+need small rates. A logistic loss has curvature at most |x|^2/4, where |x|^2 is about 10 for one-hot rows x."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,18 @@ class NoisyGD:
     Parameters
     ----------
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove).
-    spread : standard deviation that noise alone would give each weight by the last step. For N records and any number
-        of steps, the total length of the steps is spread * N / (max_norm * total noise multiplier). A larger spread
-        means less bias and more noise. None takes 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
+    spread : standard deviation that noise alone would give each weight by the last step. For N records, the total
+        length of the steps is spread * N / (max_norm * z), where z = noise_multiplier / sqrt(steps). A larger spread
+        means less bias and more noise. None takes 2.3 (N / z)^(1/5) / sqrt(features).
     steps : number of releases; None takes (total length) / 8, within [20, 150].
     momentum : in [0, 1). None takes the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper
         end is lower if there are fewer than 150 steps.
     learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), or a
         smaller factor where the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more
         (docs/theory/training.md, section 7).
-    center : the share of the budget (as mu^2) for releasing the mean of the features, which is then subtracted from
-        the features. Gradients become smaller, so a smaller clipping norm and less noise are enough. With 0 the
-        features stay as they are. The setting matters only for linear models with an intercept.
+    center : the share of the budget, in 1 / noise multiplier^2, for the mean of the features. This mean is released and
+        subtracted from the features. Gradients become smaller, so a smaller clipping norm and less noise are enough.
+        With 0 the features stay as they are. The setting matters only for linear models with an intercept.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
         estimator's epsilon and delta.

@@ -1,7 +1,7 @@
 """Output and objective perturbation: baselines that add noise once, to the minimum of an objective or to the objective.
 
-Both algorithms need a linear model with a smooth loss (logistic, or a Huberised hinge). Both algorithms also need
-records of bounded norm, so features are scaled down to ``max_norm``. Proofs are in docs/theory/perturbation.md.
+Both algorithms need a linear model with a smooth loss (logistic, or a Huberised hinge), and records of norm at most
+``max_norm``. Longer records are scaled down. Proofs are in docs/theory/perturbation.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CURVATURE_SHARE = 0.5
 """Largest part of epsilon that one record's effect on the curvature of the objective may cost. If the cost would be
 larger, the regularization is raised (docs/theory/perturbation.md, section 3)."""
 EPSILON = _check.build_argument_check("(0, 1400]")
-"""Check of epsilon's range. Up to 1400, e^(epsilon/2), on which the least convexity depends, does not overflow."""
+"""Check of epsilon's range. The least convexity depends on e^(epsilon/2), which must not overflow."""
 COVER = 0.02
 """Part of epsilon and delta for the noise that covers the error of the computed minimum. The part can be small: the
 gradient at the computed minimum is at most 1e-6 of one record's gradient, so this noise is negligible."""
@@ -92,10 +92,10 @@ class ObjectivePerturbation:
 
     There must be two classes. The noise follows from delta and from epsilon, which is at most 1400. Guarantee:
     (epsilon, delta)-DP, add/remove one record. A record's effect on the curvature costs log(1 + beta/(N
-    regularization)) of epsilon, where beta is the loss's largest second derivative times max_norm^2 and N the number of
-    records. There are two departures from Kifer, Smith and Thakurta (2012). The exact Gaussian privacy profile replaces
-    a tail bound, and the factor two for losses with slopes of both signs is left out. The minimum may be approximate,
-    because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
+    regularization)) of epsilon. Here N is the number of records, and beta the loss's largest second derivative times
+    max_norm^2. There are two departures from Kifer, Smith and Thakurta (2012). The exact Gaussian privacy profile
+    replaces a tail bound, and the factor two for losses with slopes of both signs is left out. The minimum may be
+    approximate, because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 

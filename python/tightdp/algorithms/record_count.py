@@ -36,9 +36,9 @@ from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_
 from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
-"""Share of the budget for the count. Budgets of Gaussians are measured as mu^2, the sum of 1 / noise_multiplier^2. The
-standard deviation of the count's noise is ten times the noise multiplier of the whole run: 37 records at epsilon 1 and
-delta 1e-5. All other noise grows by half a percent."""
+"""Share of the budget for the count, in mu^2, the sum of 1 / noise_multiplier^2. The standard deviation of the count's
+noise is 1 / sqrt(SHARE) = 10 times the noise multiplier of the whole run: 37 records at epsilon 1 and delta 1e-5. All
+other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
@@ -53,8 +53,7 @@ not cost more."""
 NUMBERS = (REFERENCE, 1)
 """Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon from which the count's noise is computed if the algorithm has its own noise. If that noise is tiny,
-the algorithm's epsilon may be larger."""
+"""Largest epsilon from which the count's noise is computed. An algorithm's own tiny noise may give a larger epsilon."""
 
 
 def release_record_count_for_algorithm(
@@ -183,7 +182,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_algorithm_charge(plan: AlgorithmPlan) -> ReleaseBudget:
-        """Returns the budget of a plan. Raises ValueError if the plan's charge exceeds the target."""
+        """Returns the budget of a plan, whose charge must not exceed the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget

@@ -48,7 +48,7 @@ class LabelRelease(NamedTuple):
     """Budget of the release of the labels."""
     epsilon: float | None
     delta: float
-    """Largest delta of the rest of the run. Training has to meet the target of ``epsilon`` and this delta."""
+    """Largest delta of the rest of the run. Training has to meet ``epsilon`` at this delta."""
     rest: Caps
     """Caps on the charge of the rest of the run."""
 
@@ -65,8 +65,8 @@ def must_learn_labels(classes: Any) -> bool:
 def require_typed_classifier_labels(labels: Any) -> Any:
     """Returns the labels as an array whose type does not depend on single records.
 
-    An array or a column keeps its type, and Python objects in it become texts. Raises TypeError for labels without a
-    declared type, such as a list, because a single text in a list would turn all of its labels into texts.
+    Arrays and columns keep their type, but Python objects become texts. Raises TypeError for labels without a declared
+    type, such as a list, because a single text in a list would turn all of its labels into texts.
     """
     if not hasattr(labels, "dtype"):
         raise TypeError(
@@ -78,7 +78,7 @@ def require_typed_classifier_labels(labels: Any) -> Any:
 
 
 def check_label_type_of_blocks(blocks: Blocks) -> None:
-    """Raises ValueError for blocks whose type of labels is not known before all labels are read."""
+    """Raises ValueError for blocks in which the type of the labels depends on all labels."""
     if not blocks.typed:
         raise ValueError(
             "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "
@@ -138,7 +138,7 @@ def release_classifier_labels(
 
 
 def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """Returns the labels of ``present`` whose text is in ``texts``. Their order and type are those of ``present``.
+    """Returns the labels of ``present`` whose text is in ``texts``, in the order and with the type of ``present``.
 
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
@@ -177,10 +177,10 @@ def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[
 def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
-    Raises RuntimeError for a label that is not among the classes. Training would take such a label for another one.
+    Raises RuntimeError for a label that is not among the classes, which would otherwise get the index of another class.
     """
     try:
-        if len(classes) == 2:  # this comparison, which each pass over the data makes, is faster
+        if len(classes) == 2:  # faster than a search
             found = np.asarray(labels == classes[1], dtype=np.intp)
         else:
             found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)

@@ -76,9 +76,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         If records have weights, each record counts as its weight divided by the largest possible weight. The number of
         records and batch sizes are then sums of these ratios.
     bounds : public (low, high), each a number or one number for each feature. Features are clipped to these bounds and
-        mapped to [0, 1]. The bounds must not be computed from the data. With None, features stay as they are, and no
-        scaling is fitted. If most records then have a feature beyond 10, a warning to whoever holds the records says
-        so, because such a feature drowns the other features.
+        mapped to [0, 1]. The bounds must not be computed from the data. With None, features stay as they are. If most
+        records then have a feature beyond 10, a warning says so, because such a feature drowns the other features. The
+        warning is for whoever holds the records.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss; w includes the intercept.
     fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible by the
@@ -89,15 +89,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         is read. If the budget does not cover the charge, ``fit`` raises ``BudgetExceeded``.
     class_weight : a dict of declared weights of classes, which multiply the losses. A class that is left out has weight
         1.
-    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up.
+    warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both fits then add up.
     max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
         number. The number is required if records have weights, and must not be computed from the weights.
 
     Training minimises the weighted mean of the losses plus the penalty. The largest possible weight is
     ``max_sample_weight`` times the largest weight of a class. Only the ratio of a weight to the largest possible weight
-    matters. A record's gradient is clipped first and then multiplied by that ratio. Therefore weights change no
-    guarantee, and ``max_norm`` need not be adapted to them (docs/theory/training.md, section 11). The declared largest
-    weight wastes budget if few records have a weight near it.
+    matters. A record's gradient is clipped first and then multiplied by that ratio, which is at most 1. Therefore
+    weights change no guarantee, and ``max_norm`` need not be adapted to the weights (docs/theory/training.md, section
+    11). If few records have a weight near the declared largest weight, budget is wasted.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
         memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
         multiplies the record's loss. The number must be public, or a function of that record alone. ``Blocks`` may hold
-        weights as well. Weights require ``max_sample_weight``, up to which they count.
+        weights as well. Weights require ``max_sample_weight``.
 
         Returns the classifier itself. Raises ``ValueError`` or ``TypeError``, which names the argument and its range,
         before anything is released.
@@ -252,7 +252,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
-        if not again or (declared is None and not self._own):  # if none are declared, the last fit's are kept
+        if not again or (declared is None and not self._own):
+            # The classes of the last fit are kept if no classes are declared.
             return
         same = declared is not None and must_learn_labels(declared) == self._learned
         if same and not self._learned:

@@ -18,8 +18,8 @@ class MLPClassifier(ProbabilisticClassifier):
 
     ``hidden_layer_sizes`` holds the widths of the hidden layers, or is the width of a single hidden layer.
     ``activation`` is "relu" or "tanh". Every algorithm works except objective and output perturbation, which need a
-    convex loss. ``algorithm=None`` stands for ``DPSGD()``. Every layer has a bias. The gradients of single records are
-    never formed, so memory is needed only for the activations of one batch.
+    convex loss. ``algorithm=None`` stands for ``DPSGD()``. Every layer has a bias. Single records' gradients are never
+    stored, so memory is needed only for the activations of one batch.
 
     >>> import numpy as np
     >>> from tightdp.train import DPSGD, MLPClassifier

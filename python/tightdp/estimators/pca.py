@@ -45,10 +45,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
         The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
         max_norm^2 without ``center``.
-    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down, and so weighs less.
-    center : whether a private mean is subtracted. If so, the release also contains the sum and the number of the rows.
-        If not, the components are eigenvectors of the second moment, with a fifth less noise. Choose False for columns
-        that are known to be centred.
+    max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down to this norm.
+    center : whether a private mean is subtracted. With True, the release also contains the sum and the number of the
+        rows. With False, which is for columns that are known to be centred, the components are eigenvectors of the
+        second moment, and the noise is a fifth smaller.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers.
 
@@ -108,8 +108,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         moment = unpack_second_moment(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
-            # The last entry is the noisy number of records, times constant^2. A small or negative entry is raised to
-            # the noise's standard deviation, since a smaller value cannot be told from 0.
+            # The last entry is the noisy number of records, times constant^2. The entry is raised to at least the
+            # noise's standard deviation, since a smaller value cannot be told from 0.
             number, sums = max(moment[-1, -1], noise * length**2), moment[:-1, -1]
             self.mean_ = sums * (constant / number)
             moment = moment[:-1, :-1] - np.outer(sums, sums) / number

@@ -24,7 +24,7 @@ from .shared.sklearn_interface import validate_classifier_labels
 
 
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the labels, and their sorted set.
+    """Returns the labels, and the distinct labels in ascending order.
 
     Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
     kind, because no label is converted to the type of another label.
@@ -38,7 +38,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
         raise TypeError(
             f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
         ) from None
-    except ValueError as error:  # only the first line is kept: in the second scikit-learn may quote its input
+    except ValueError as error:  # only the first line is kept, because scikit-learn's second line may quote its input
         why = str(error).partition("\n")[0]
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
@@ -55,17 +55,17 @@ def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) ->
 
 
 LARGE = 10.0
-"""Magnitude above which a feature is surely not scaled, since the noise is sized for features in [0, 1]."""
+"""Magnitude above which a feature is surely not scaled. The noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records, from the first one on, that are searched for large features. These are enough, because a column in
-a small unit is large in most records."""
+"""Number of records at the beginning that are searched for large features. They are enough, because a column of large
+numbers is large in most records."""
 
 
 def warn_estimator_of_unscaled_features(features: Array) -> None:
     """Warns if more than half of the first records have a feature of magnitude above ``LARGE``.
 
-    The gradients of such records are clipped to one norm, and then say little about their other features. The warning
-    depends on the records, so only those who hold the records may see it.
+    The clipped gradients of such records say little about their other features. The warning depends on the records, so
+    only those who hold the records may see it.
     """
     with np.errstate(invalid="ignore"):
         large = np.asarray((np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1))

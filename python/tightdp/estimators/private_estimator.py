@@ -56,8 +56,7 @@ from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""The two counts of earlier runs before the first run. The first counts all runs, and the second counts the runs whose
-records were in no earlier run."""
+"""Two counts before the first run: of all runs, and of the runs on records that were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
@@ -149,7 +148,7 @@ class PrivateEstimator(NestedParameters):
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
-        """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
+        """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
         check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
@@ -215,7 +214,7 @@ class PrivateEstimator(NestedParameters):
         again: bool,
         disjoint: bool,
     ) -> None:
-        """Keeps the parameters of a run. Also keeps the account of the run, its release of labels and earlier runs.
+        """Keeps the parameters of a run, and the account of this run and of earlier runs.
 
         ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
         learned.
@@ -236,7 +235,7 @@ class PrivateEstimator(NestedParameters):
         self.n_iter_ = len(account.history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
-        """Raises ValueError if a run that continues the last one has other settings of the model than that run."""
+        """Raises ValueError if a run that continues the last run has other settings of the model."""
         settings = {name: np.array(getattr(self, name)) for name in self._fixed}
         for name in self._fixed if again else ():
             if not np.array_equal(settings[name], self._settings[name]):

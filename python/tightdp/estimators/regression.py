@@ -1,8 +1,7 @@
 """Private linear and ridge regression, which solves for the weights from one noisy second moment.
 
-The second moment is the sum of x x^T over the rows x, which are (features, 1, target). The release is as in ``DPPCA``,
-so its sums are exact, and the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release
-is post-processing.
+The second moment is the sum of x x^T over the rows x = (features, 1, target). The release and its proof are those of
+``DPPCA`` (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     bounds : public (low, high) of the features, each a number or one number for each feature. Features are clipped to
         the bounds and mapped to [-1, 1]. Bounds lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as
         they are.
-    target_bounds : public (low, high) of the target, in the same range. The target is clipped to them and mapped to
-        [-1, 1]. Required.
-    max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down, and so weighs
-        less. None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square
-        of the records' norms.
+    target_bounds : public (low, high) of the target, in the same range as ``bounds``. The target is clipped to these
+        bounds and mapped to [-1, 1]. Required.
+    max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down to this norm.
+        None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square of the
+        records' norms.
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
-        weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), the size of the noise. With a
-        smaller penalty, the inverse of the second moment would be mostly noise.
+        weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), about the largest eigenvalue of
+        the noise. With a smaller penalty, the inverse of the second moment would be mostly noise.
     fit_intercept : whether a constant is fitted.
     random_state, ledger : as for classifiers, such as ``LogisticRegression``.
 
@@ -249,8 +248,8 @@ def _solve_ridge_weights(moment: NDArray[np.float64], size: int, penalty: float,
     """Returns the weights that minimise the estimated squared error. The weights of the features come first. The
     constant follows, if there is one.
 
-    The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative. Therefore eigenvalues
-    are raised to at least ``noise``, the standard deviation of the noise.
+    The constant has no penalty. Noise may make an eigenvalue tiny or negative, so all eigenvalues are raised to at
+    least ``noise``, the standard deviation of the noise.
     """
     a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
     a[np.arange(size), np.arange(size)] += penalty

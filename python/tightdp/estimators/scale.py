@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
-"""Largest absolute value of a bound, and smallest width of the interval between two bounds. A regression multiplies a
-weight by a width and by a bound, and divides the product by another width. With these limits the result is far below
-the largest double."""
+"""Largest absolute value of a bound, and smallest distance of two bounds. A regression computes weight * width * bound
+/ width, which is then far below the largest double."""
 
 
 class EstimatorScale(NamedTuple):

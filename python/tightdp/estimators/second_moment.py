@@ -25,8 +25,8 @@ from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are then
-below 2^17. So doubles hold sums of products of two entries exactly, over up to 2^19 rows."""
+"""Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are below
+2^17. Sums of products of two entries over up to 2^19 rows are then below 2^53, and exact in doubles."""
 
 
 class SecondMomentEstimator:
@@ -79,8 +79,9 @@ def build_second_moment_query(records: Records | RecordStream, max_norm: float, 
     The sum is a symmetric matrix. The query's value is a vector of the diagonal of this matrix, followed by the entries
     above the diagonal. ``size`` is the length of a row, if this differs from the width of ``records``.
 
-    The query's ``scale`` is 1 on the diagonal and 1/sqrt(2) above it. The norm of the vector divided by ``scale`` is
-    then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).
+    The query's ``scale`` is 1 for entries on the diagonal and 1/sqrt(2) for entries above it. The norm of the vector
+    divided by ``scale`` is the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md,
+    section 5).
     """
     size = size or records.width
     unit = choose_contribution_grid(max_norm, DIGITS)

@@ -33,12 +33,12 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     algorithm : the training algorithm, such as ``DPSGD()``; None stands for ``NoisyGD()``. ``OutputPerturbation`` and
         ``ObjectivePerturbation`` are refused, because they need losses of bounded slope.
     epsilon, delta : the guarantee to meet under adding or removing one record; see ``LogisticRegression``.
-    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required. A record
-        contributes nothing if its target or one of its features is NaN.
+    target_bounds : public (low, high) of the target, which is clipped to these bounds and mapped to [-1, 1]. Required.
+        A record contributes nothing if its target or one of its features is NaN.
     bounds : public (low, high) of the features, which are clipped to the bounds and mapped to [0, 1]. None leaves
         features as they are.
-    regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
-        and targets are the mapped ones.
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error of the mapped
+        features and targets.
     the others : as for ``LogisticRegression``, weights of records included.
 
     Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of the given X and y. Within ``bounds`` the
@@ -77,7 +77,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does, and returns the regressor
         itself.
 
-        ``sample_weight`` and ``disjoint`` are as for that method.
+        ``sample_weight`` and ``disjoint`` are also as in ``LogisticRegression``.
         """
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 

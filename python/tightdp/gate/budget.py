@@ -2,7 +2,7 @@
 
 A fixed plan lists every release in advance. Caps let the algorithm choose releases adaptively, within fixed totals. The
 gate asks the budget before each release. The charge covers the whole plan or the caps, even if the run makes fewer
-releases. If releases are chosen by past outputs, only the caps bound the privacy loss (docs/theory/caps.md).
+releases. If past outputs decide on later releases, the caps bound the privacy loss (docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases that are made beside those of the plan, and that count towards the guarantee. None stands for no such
-    releases."""
+    """Further releases, which the guarantee must cover together with the plan's releases, or None."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
@@ -133,8 +132,8 @@ def split_gaussians_from_charge(charge: Composition) -> tuple[float, list[tuple[
 
 
 class BudgetWithinCaps:
-    """A plan's own budget, and caps that the plan must not exceed. A release needs the consent of both, and the charge
-    of the run is the charge of the caps."""
+    """A plan's own budget, and caps that the plan must not exceed. The budget and the caps must both cover a release,
+    and the run is charged the caps."""
 
     def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps
@@ -166,9 +165,9 @@ def resolve_noise_from_budget(
 ) -> float:
     """Returns the noise multiplier of a run.
 
-    If the algorithm has its own ``noise_multiplier``, it is returned. Otherwise the smallest noise multiplier is
-    returned with which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the
-    algorithm's own noise multiplier is not a positive number."""
+    This is the algorithm's own ``noise_multiplier`` if there is one. Otherwise it is the smallest noise multiplier with
+    which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the algorithm's own
+    noise multiplier is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

@@ -12,8 +12,7 @@ MOST_NOISE = 2.0**32
 LEAST = 5e-301
 """Smallest accepted probability that the value of a single record is released.
 
-The threshold follows from the tail of the normal distribution, which is not computed accurately for smaller
-probabilities."""
+For smaller probabilities, the tail of the normal distribution, from which the threshold follows, is inaccurate."""
 
 
 def count_values_for_threshold(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:

@@ -129,7 +129,7 @@ class Gate:
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
-        with np.errstate(over="ignore"):  # an index whose offset overflows is never chosen
+        with np.errstate(over="ignore"):  # nan_to_num makes overflowing offsets huge, so that they are never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
@@ -162,9 +162,8 @@ class Gate:
     ) -> Release[Vector]:
         """Releases the minimum of an objective that contains the noise N(0, (noise_multiplier * sensitivity)^2 I).
 
-        A second noise is added to the minimum, which is rounded to a grid. The deviation of the second noise is
-        ``cover`` times the largest distance of the computed minimum from the true one. The caller states the
-        ``charge``, which docs/theory/perturbation.md proves.
+        The computed minimum is rounded to a grid, and a second noise is added. The deviation of the second noise is
+        ``cover`` times ``query.cover``. The caller states the ``charge``, which docs/theory/perturbation.md proves.
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """
@@ -183,7 +182,7 @@ class Gate:
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         """Asks the budget for a release. Before the first release, pays the charge of the whole run. Returns the
-        mechanism that the release is charged as."""
+        mechanism that was charged."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
@@ -205,8 +204,7 @@ def find_largest_gate_noise(size: int) -> float:
     """Returns a noise multiplier with which sums of ``size`` coordinates of equal scale can be released.
 
     These sums can also be released with any smaller noise multiplier."""
-    # _choose_query_shift_and_deviation coarsens the grid until a record moves the sum by at most about 2 sqrt(size)
-    # units.
+    # _choose_query_shift_and_deviation coarsens the grid until one record moves the sum by about 2 sqrt(size) units.
     return FAST / (2.01 * math.sqrt(size))
 
 
@@ -215,8 +213,8 @@ def _choose_query_shift_and_deviation(query: Query, noise_multiplier: float) -> 
     of the rounded sum.
 
     Normal numbers are sampled fast if their deviation is at most ``FAST``. If the deviation would be larger, the sum is
-    first rounded down to multiples of 2^shift. One record can then move each coordinate by up to one more unit of the
-    rounded sum (docs/theory/exact.md, section 2). The deviation is never rounded down. The returned deviation is one
+    first rounded down to multiples of 2^shift. Rounding increases the effect of one record on each coordinate by up to
+    one unit of the rounded sum (docs/theory/exact.md, section 2). The returned deviation is rounded up. It is one
     number for all coordinates, or an array with one number for each coordinate.
     """
     scale = query.scale

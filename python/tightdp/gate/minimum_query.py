@@ -42,11 +42,11 @@ blocks lose digits (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 """Largest relative rounding error of one operation in doubles."""
 STAGE, STAGE_PASSES = 0.1, 300
-"""Two limits for a minimum that is only a starting point: the norm of its gradient, divided by the largest norm of one
-record's gradient, and the number of passes over the data."""
+"""Two limits for a minimum that is only a starting point. The first limits the norm of F's gradient, divided by the
+largest norm of one record's gradient. The second limits the number of passes over the data."""
 COVER_BITS = 6
-"""Number of binary digits of the distance ``PerturbedMinimumQuery.cover``, which noise on the computed minimum hides.
-Truncation to these digits increases the distance by a 64th."""
+"""Number of binary digits that are kept of a computed minimum, relative to the error that the second noise hides
+(``PerturbedMinimumQuery.cover``). Truncation increases this error by 2^-6, a 64th."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class PerturbedMinimumQuery:
     """The query of the minimum of F with a noise vector b, which the gate draws (docs/theory/perturbation.md, section
     3).
 
-    The entries of b are integers times ``noise_grid``. The noise b makes the true minimum private, and its deviation is
-    a multiple of ``sensitivity``. If the true minima of two neighbours agree, the distance of the computed minima is at
-    most ``cover``. Noise that is added to the computed minimum, the second noise of the release, hides this distance.
-    The entries of the query's value are integers times ``grid``.
+    The entries of b are integers times ``noise_grid``. The noise b makes the true minimum private, and the deviation of
+    b is a multiple of ``sensitivity``. If the true minima of two neighbours agree, the distance of the computed minima
+    is at most ``cover``. A second noise, on the computed minimum, hides this distance. The entries of the query's value
+    are integers times ``grid``.
     """
 
     shape: tuple[int, ...]
@@ -110,7 +110,7 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query
     """Returns the query of the minimum of F with b = 0. The search starts from ``w``.
 
     The sensitivity has three terms. One record moves the true minimum by at most the largest gradient norm, divided by
-    the convexity. The distances of the two computed minima from the true ones add up to at most twice the tolerance,
+    the convexity. The distances of the two computed minima from the true minima add up to at most twice the tolerance,
     divided by the convexity. Rounding moves each coordinate by up to a grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = choose_contribution_grid(distance)
@@ -159,9 +159,9 @@ def _minimize_query_objective(
 
 def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
     """Returns hinges whose kinks are smoothed over longer intervals than the kink of ``loss``, the longest first. The
-    minimum with each hinge is the starting point for the next one.
+    minimum with each hinge is the starting point for the next hinge.
 
-    Over a short interval, few records are close to the kink, and Newton's method has little curvature to use."""
+    Newton's method needs curvature, and with a short interval few records are close enough to the kink to have any."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
@@ -234,7 +234,7 @@ class MinimumQueryPoint:
 
     @cached_property
     def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
-        """The scores and the records whose loss has curvature at w. For a hinge, few records have curvature."""
+        """The scores and the records whose loss has curvature at w, or all if these are more than half."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
@@ -270,8 +270,8 @@ class MinimumQueryPoint:
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Bounds the sum, over the records, of the distance by which an ``error`` of the scores can move the residual.
-        A residual is the derivative of a loss by the scores."""
+        """Bounds how far an ``error`` of the scores can move the residuals, as a sum of distances over the records. A
+        residual is the derivative of a loss by the scores."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):

@@ -1,9 +1,9 @@
 """The oracle, which is the only part of a run that sees records. The oracle makes queries, whose values only the gate
 can release.
 
-Before anything is computed, a query states how far one record can move the query's value (``sensitivity``) and with
-what probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so
-no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+Before anything is computed, a query states its ``sensitivity``, how far one record can move the query's value. It also
+states its ``sampling_probability``, the probability that a batch holds a record. Each evaluation draws its own Poisson
+batch, so no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Query:
     """A sum over records that may be released with noise. Its values are integers, in units of ``grid``, a public
     number.
 
-    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
-    other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
+    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic, whatever the
+    other records are. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
     coordinate by coordinate. If ``scores`` is True, the value is a vector of scores, of which the gate releases only
     the index of a small one. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
-    ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so no error can depend on the records
-    (docs/theory/exact.md).
+    ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so large values raise no error that would depend on the
+    records (docs/theory/exact.md).
 
     Parameters
     ----------
@@ -114,15 +114,14 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
-    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
-    example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
-    and write it.
+    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches. None stands for
+    the gate's random source. ``state`` holds values for each record that queries keep between evaluations, such as
+    bounds on the norms of gradients. The state is as private as the records, and only queries read and write it.
 
     Methods that end in ``_query`` return a ``Query`` for the gate. All other methods serve queries, and their results
-    are as private as the records. Arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
-    ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
-    public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
+    are as private as the records. ``w`` is the parameter vector, and ``chosen`` a mask of ``records``. The argument
+    ``sampling_probability`` is in (0, 1], where 1 takes all records. Bounds of norms and losses are > 0. ``public``
+    holds the public facts. Raises TypeError if an algorithm needs records in memory and gets a ``RecordStream``.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Oracle, Public, Records
@@ -168,8 +167,8 @@ class Oracle:
         return _compute_query_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
-        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch, since
-        it keeps only the scores of the records and uses them again.
+        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
+        because it stores no gradients and reuses the batch's scores.
         """
         return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
@@ -260,9 +259,8 @@ class Oracle:
     ) -> Query:
         """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s of ``steps``.
 
-        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since a
-        record moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
-        (docs/theory/selection.md).
+        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score, and so moves
+        all scores in the same direction, as the gate's selections require (docs/theory/selection.md).
         """
         grid = choose_contribution_grid(max_loss)
         part = partial(_sum_query_line_losses, self.model, w, direction, steps, max_loss, grid)
@@ -296,8 +294,8 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# The following functions sum contributions of records. A stream of blocks calls them in the process that holds its
-# records.
+# The following functions sum contributions of records. For a stream of blocks, the process that holds the records calls
+# these functions.
 
 
 def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:

@@ -12,8 +12,8 @@ from ..mechanisms import ApproximateDP, Gaussian, RepeatAndSelect
 from .budget import split_gaussians_from_charge
 
 NEVER = 2.0**-53
-"""Share of delta for the event that a search has no record to train on. This share is about half of the distance of
-delta from the next double, so it hardly changes delta."""
+"""Share of delta for the event that a search has no record to train on. This share is no larger than the rounding error
+of delta."""
 
 
 class SearchRun(NamedTuple):
@@ -57,6 +57,6 @@ def convert_search_charge_for_ledger(charge: Composition, delta: float) -> Compo
 
 
 def compute_fewest_search_records(holdout: float, delta: float) -> int:
-    """Returns the least number of records with which the probability that all records are held out is at most
-    ``NEVER * delta`` (docs/theory/tuning.md, section 3)."""
+    """Returns the least number of records such that all are held out with probability at most ``NEVER * delta``
+    (docs/theory/tuning.md, section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

@@ -41,8 +41,8 @@ class SelectionCoins:
     def flip_exponential(self, x: Fraction) -> bool:
         """Returns True with probability exp(-x), for x >= 0.
 
-        For each whole unit of x, one coin of probability exp(-1) is flipped. One more coin is flipped for the rest of
-        x. The result is True if all coins succeed."""
+        For each whole unit of x, one coin of probability exp(-1) is flipped. One more coin is flipped for the
+        fractional part of x. The result is True if all coins succeed."""
         return all(
             self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
         ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
@@ -70,8 +70,8 @@ class SelectionCoins:
 def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
     """Returns an index j with probability proportional to exp(-rate * scores[j]).
 
-    An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
-    acceptance is at least 1/len(scores)."""
+    An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). The index of the
+    least score is always accepted, so a proposal is accepted with probability at least 1/len(scores)."""
     least = min(scores)
     while True:
         j = coins.draw_index(len(scores))
@@ -83,8 +83,8 @@ def select_score_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coin
     """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
     al. 2021).
 
-    There is a coin of probability exp(-rate * (score - least)) for each score. The choice is uniform among the scores
-    whose coins succeeded."""
+    For each score, a coin of probability exp(-rate * (score - least)) is flipped. The choice is uniform among the
+    scores whose coins succeeded."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
     return up[coins.draw_index(len(up))]

@@ -12,14 +12,14 @@ from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Relative part of the target that may be left unspent. The search stops there, because a bound may take a second, and
-each further bound gains only a digit or two."""
+"""Relative part of the target epsilon that may be left unspent. A smaller part would cost more bounds, each of which
+may take a second."""
 MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five iterations are usual."""
 SLACK = 1e-7
 """Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The cap is set before
-releases tell the number of features or labels. For any number the noise is calibrated to 1e-9, so the sums of
-1/noise_multiplier^2 differ by less than this excess."""
+releases tell the number of features or labels. Sums for different numbers differ by less than this excess, because
+noise is calibrated to 1e-9."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
 event. The threshold depends only on the logarithm of the share, so the exact share matters little."""
@@ -44,8 +44,8 @@ def find_remaining_budget_share(
     """Returns ``plan(e)`` for about the largest e with which the whole run is (``epsilon``, ``delta``)-DP.
 
     ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all other steps. ``start``
-    is a first guess of e. A bad guess only costs time, because the bound of the returned plan is computed. Raises
-    ValueError if no e is small enough, or if ``plan`` raises ValueError.
+    is a first guess of e, and a bad guess only costs time. Raises ValueError if no e is small enough, or if ``plan``
+    raises ValueError.
     """
     e = start
     for _ in range(MOST):
@@ -71,8 +71,7 @@ def find_remaining_budget_share(
 def build_caps_for_charge(charge: Composition) -> Caps:
     """Returns caps that cover a charge.
 
-    The caps also cover a charge that differs only in its Gaussians, if their sum of 1/noise_multiplier^2 is not
-    larger."""
+    The caps also cover other Gaussians, if their sum of 1/noise_multiplier^2 is not larger."""
     gaussians, others = split_gaussians_from_charge(charge)
     return Caps(gaussians * (1 + SLACK), others)
 

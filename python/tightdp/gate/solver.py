@@ -14,8 +14,8 @@ from ..models.records import Array
 MOST = 2000
 """Largest number of passes over the data. Some 15 to 300 passes are usual, and nearly singular problems take more."""
 MOST_PRODUCTS = 250
-"""Largest number of products with the Hessian in one Newton step. After more products, rounding errors have made the
-directions of conjugate gradients lose their conjugacy."""
+"""Largest number of products with the Hessian in one Newton step. After more products, rounding errors spoil the
+conjugacy of the directions."""
 MOST_TRIALS = 50
 """Largest number of trials of one line search, each of which halves an interval."""
 
@@ -55,8 +55,8 @@ def minimize_convex_function(
     """Returns a point at which the true gradient has norm at most ``tolerance``.
 
     The method is Newton's, with conjugate gradients for its linear systems and a line search along each step (Nocedal
-    and Wright 2006, chapter 7). The certificate does not depend on how the result was found: at the result, the norm of
-    the computed gradient plus the bound on this gradient's error is within the tolerance.
+    and Wright 2006, chapter 7). The result is certified by its computed gradient: the norm plus the bound on the error
+    is at most the tolerance.
 
     Raises ``MinimumNotReached`` after ``most`` passes over the data. The message gives the norm that was reached.
     """
@@ -103,8 +103,8 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
 
 
 def _search_newton_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
-    """Returns a step length t at which the absolute slope is at most half of the absolute slope at 0, which is
-    ``start``. Returns also the number of slopes that were computed."""
+    """Returns a step length t at which |slope(t)| is at most |start| / 2, where ``start`` is the slope at 0. Returns
+    also the number of slopes that were computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:
         trial += 1

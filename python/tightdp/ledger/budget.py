@@ -33,8 +33,8 @@ class LedgerBudget:
     order: float | None
     failure: float
     others: str | None
-    """Releases that do not count towards the filter's cap, each mechanism up to its count, as the JSON of an account.
-    None stands for no such releases."""
+    """Account, as JSON, of releases that do not count towards the filter's cap, each mechanism up to its count; or
+    None."""
     identity: str
     """32 random hexadecimal digits."""
 
@@ -97,7 +97,7 @@ def add_release_to_entry(account: str, release: str) -> str:
 def split_release_from_entry(plain: str) -> tuple[str, str | None]:
     """Returns the account of an entry as ``write_ledger_account`` wrote it, and the release's identifier.
 
-    The identifier is None for entries of older versions, which drew no identifiers. It is also None for text that
+    The identifier is None for entries of older versions, which drew no identifiers, and for text that
     ``read_ledger_account`` refuses.
     """
     try:
@@ -132,8 +132,7 @@ def check_ledger_text(name: str, value: Any) -> str:
 def digest_ledger_values(*values: Any) -> str:
     """Returns the digest of an entry's values.
 
-    Each entry's values include the digest of the previous entry. A change of an entry therefore shows in the digests of
-    all later entries.
+    Each entry's values include the digest of the previous entry, so a change of an entry shows in all later digests.
     """
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 

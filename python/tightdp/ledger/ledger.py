@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _PARAMETERS = "parameters of "
-"""Prefix for rows about parameters in the table of progress. In the place of a run's name, such a row has this prefix
-and a release's identifier. In the place of the turn (``progress.py``), the row has the hash of the released
-parameters."""
+"""Prefix for rows about parameters in the table of progress (``progress.py``). Instead of a run's name, such a row has
+this prefix and a release's identifier. Instead of a turn, the row has the hash of the released parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -67,11 +66,11 @@ class _KnownLedgerEntries(NamedTuple):
     """A summary of the entries of the ledger that were read and checked so far."""
 
     number: int
-    """Number of the last of these entries, or 0 before the first one."""
+    """Number of the last entry that was read, or 0 before the first entry."""
     digest: str
-    """Digest of the last of these entries, or the digest of the budget before the first one."""
+    """Digest of the last entry that was read, or the digest of the budget before the first entry."""
     spent: _FilterState | None
-    """State of the filter after these entries. It is None if the filter would not have allowed all of them."""
+    """State of the filter after all entries that were read, or None if the filter would not have allowed them."""
 
 
 class Ledger:
@@ -86,14 +85,14 @@ class Ledger:
     at any time, everything that was released has an entry, and the total of all charges is within the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
-    ``neighbors``. The guarantee holds even if earlier releases influence the choice of later ones, because all charges
-    pass one ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the
-    file, or a restored backup, is a second budget for the same data, and nothing can detect such a copy.
+    ``neighbors``. The guarantee holds even if later releases depend on earlier releases, because all charges pass one
+    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
+    a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
-    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. A
-    ``Ledger`` can be pickled, because the budget is in the file or the database and not in this object. A pickle holds
-    no password. When a pickle is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures
-    raise ``LedgerError``, and refused spends raise ``BudgetExceeded``.
+    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use one
+    ``Ledger``. A ``Ledger`` can be pickled, because the budget is in the file or the database. A pickle holds no
+    password. When a pickle is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
+    ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
     >>> import tightdp as dp
@@ -121,7 +120,7 @@ class Ledger:
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
         self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
-        self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in some that follow these
+        self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in later entries
         self._price = lru_cache(1024)(self._filter._build_release_cost)
 
     @classmethod
@@ -183,13 +182,13 @@ class Ledger:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
 
         ``release`` is an identifier for the release, 32 hexadecimal digits that no other release has. The ledger's
-        entry and the statement both name this identifier. None draws an identifier at random. Each identifier is spent
-        once, since a run of many releases is charged as a whole. If the ledger has an entry with this identifier
-        already, raises ValueError and charges nothing.
+        entry and the statement both name this identifier. None draws an identifier at random. A run of many releases is
+        charged once, under one identifier. If the ledger has an entry with this identifier already, raises ValueError
+        and charges nothing.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover the releases. After any other
-        exception release nothing either. If that exception occurred while the transaction was committed, the spend may
-        be recorded all the same.
+        exception release nothing either. If the exception occurred during the commit, the ledger may nevertheless have
+        an entry for the spend.
         """
         account, prices = self._price_releases(mechanism, count)
         release = secrets.token_hex(16) if release is None else check_ledger_identifier("release", release)
@@ -222,7 +221,7 @@ class Ledger:
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> LedgerProgress | None:
-        """Returns the last recorded progress of a run, or None before the first release of this run."""
+        """Returns the last stored progress of a run, or None before the first release of this run."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
             return read_last_ledger_progress(
@@ -230,11 +229,10 @@ class Ledger:
             )
 
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
-        """Records how many of its paid releases a run has made, BEFORE the run makes the last of them.
+        """Stores how many of its paid releases a run has made, the next release included, BEFORE that release.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. Any
-        other last progress comes from another copy of the run, which has made further releases. After any exception
-        release nothing.
+        Raises ``BudgetExceeded`` and stores nothing unless ``before`` is the last stored progress of this run. A later
+        progress would mean that another copy of the run has made further releases. After any exception release nothing.
 
         ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
         with the number of releases and a text that describes the turn.
@@ -254,7 +252,7 @@ class Ledger:
             append_ledger_progress(transaction, name, self._start.digest, now)
 
     def record_parameters(self, release: str, parameters: str) -> None:
-        """Records the hash of the parameters that a release consists of, once.
+        """Stores the hash of the parameters that a release consists of, once.
 
         Raises ValueError if the ledger was never charged for this release. Raises ``BudgetExceeded`` if the ledger has
         another hash for this release, because the charge paid only for the parameters with that hash.
@@ -273,7 +271,7 @@ class Ledger:
         self.record_progress(_PARAMETERS + release, None, LedgerProgress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
-        """Returns the recorded hash of the parameters that a release consists of, or None if no hash was recorded."""
+        """Returns the stored hash of the parameters that a release consists of, or None if no hash was stored."""
         found = self.read_progress(_PARAMETERS + check_ledger_identifier("release", release))
         return None if found is None else found.turn
 
@@ -282,7 +280,7 @@ class Ledger:
         """Spent share of the filter's cap, rounded up, in [0, 1].
 
         The share is infinite if the filter, with the bounds of this version, would not have allowed all entries. The
-        value is not a share of epsilon, because the guarantee has the same epsilon however much is spent.
+        share says nothing about epsilon: the guarantee has the same epsilon however much of the cap is spent.
         """
         return self._compute_share_of_cap(self._read_current().spent)
 
@@ -339,7 +337,7 @@ class Ledger:
         return self._known
 
     def _update_known(self, run: Run) -> _KnownLedgerEntries:
-        """Reads the entries that were recorded since the last call, and returns the summary of all entries.
+        """Reads the entries that were added since the last call, and returns the summary of all entries.
 
         Afterwards ``_releases`` has the identifiers of all entries.
         """

@@ -13,8 +13,8 @@ from .ledger import Ledger, name_ledger
 class LedgerPayment:
     """The charge for one release, which a ledger pays if there is one.
 
-    Each release has an identifier, which is drawn here, before the charge. The ledger's entry and the statement both
-    name the identifier, so that two releases of equal charge can be told apart.
+    Each release has an identifier, which is drawn before the charge. The ledger's entry and the statement both name
+    this identifier, so that two releases of equal charge can be told apart.
     """
 
     def __init__(self, ledger: Ledger | str | PathLike[str] | None, note: str) -> None:
@@ -48,7 +48,7 @@ def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
 def list_ledger_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
     """Returns the identifiers of the releases that ``text``, the part of a statement about its ledger, names.
 
-    The result is empty if an older version without identifiers wrote the text, or if the text is about another ledger.
+    The result is empty if the text has no identifiers, as in older versions, or is about another ledger.
     """
     found = re.findall(r", release ([0-9a-f]{32})(?=; |$)", text)
     return tuple(found) if text == "; ".join(f"{name_ledger_payment(ledger, each)}" for each in found) else ()

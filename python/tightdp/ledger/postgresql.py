@@ -49,8 +49,8 @@ class PostgreSQLLedgerStore:
         self.address = bare.render_as_string(hide_password=False)
         try:
             # No connection outlives its transaction, so a forked child inherits no connection of its parent. With READ
-            # COMMITTED, each statement sees everything that was committed before it. A statement after the lock was
-            # taken therefore sees everything that the last holder of the lock wrote.
+            # COMMITTED, each statement sees everything that was committed before. Once a transaction has the lock, its
+            # statements therefore see everything that the last holder of the lock wrote.
             self._engine: Any = self._sql.create_engine(
                 address,
                 poolclass=self._sql.pool.NullPool,

@@ -1,4 +1,4 @@
-"""Records the progress of each run that a ledger was charged for, so that only one of two copies of a run can go on.
+"""Stores the progress of each run that a ledger was charged for, so that only one of two copies of a run can go on.
 
 docs/theory/filters.md, section 11, describes the protocol and proves that it works.
 """
@@ -19,8 +19,7 @@ TABLE = (
 class LedgerProgress(NamedTuple):
     """The number of releases that a run has made so far, and the name of the turn with the last release.
 
-    A turn is the part of a run that one process makes. It begins when the process takes up the run, and ends with the
-    process.
+    A turn is the part of a run that one process makes, from the moment when the process takes up the run.
     """
 
     releases: int
@@ -28,7 +27,7 @@ class LedgerProgress(NamedTuple):
 
 
 def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> LedgerProgress | None:
-    """Returns the last recorded progress of the run ``name``, or None before the first release of this run.
+    """Returns the last stored progress of the run ``name``, or None before the first release of this run.
 
     ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
     """

@@ -19,14 +19,14 @@ _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
 """First bytes of an SQLite file, and the bytes 18 and 19 of an SQLite file with a rollback journal."""
 _FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
-"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. After
-such a fork, SQLite's own locks could be held in the child by a thread that the child does not have."""
+"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. The child
+of such a fork could inherit a lock of SQLite, but not the thread that would release the lock."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class SQLiteLedgerStore:
-    """A store in a file. Each transaction has a connection of its own, so any thread may use it, also after a fork."""
+    """A store in a file. Any thread may use the store, also after a fork, since each transaction has a connection."""
 
     forbid_changes = tuple(
         f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_FORBIDDEN_CHANGE}"
@@ -65,7 +65,7 @@ class SQLiteLedgerStore:
                 yield run
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
-        except sqlite3.Error as error:  # closing the connection undoes what is not committed
+        except sqlite3.Error as error:  # closing the connection undoes the transaction
             why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
@@ -107,11 +107,11 @@ class SQLiteLedgerStore:
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """Holds the lock of the ledger's folder. Raises LedgerError if others hold this lock for too long.
+        """Holds the lock of the ledger's folder. Raises LedgerError if another process holds this lock for too long.
 
-        SQLite uses POSIX record locks. A process loses these locks when it closes any descriptor of the file, for
-        instance after copying the ledger in another thread. Two processes could then write at once, or one process
-        could undo what another process writes. On Windows locks belong to handles, so SQLite's locks are enough.
+        SQLite uses POSIX locks. A process loses these locks when it closes any descriptor of the file, for instance
+        after copying the ledger in another thread. Another process could then write at the same time, or undo the
+        transaction. On Windows locks belong to handles, so SQLite's locks are enough.
         """
         if not LOCKS_FOLDERS:
             yield

@@ -35,7 +35,7 @@ class LedgerStore(Protocol):
     def open_transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
         """Executes all statements inside the context, or none.
 
-        The transaction is committed at the end, and a crash of the machine then loses nothing. With ``write`` the
+        The transaction is committed at the end. No crash of the machine loses what was committed. With ``write`` the
         transaction first waits until no other transaction writes, and then sees everything that was committed. Raises
         ``LedgerError`` if the transaction fails.
         """

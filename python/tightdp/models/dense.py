@@ -31,9 +31,8 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. The kernel splits each
-product of an error and an input into two numbers. The sum of either number over 448 records stays below 2^31
-(docs/theory/exact-products.md, section 8)."""
+"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. With these digits, the
+kernel's partial sums stay below 2^31 (docs/theory/exact-products.md, section 8)."""
 SHORT_DIGITS = 15
 """Number of binary digits of the norm of a record's inputs in ``add_dense_products``, for a layer with several
 outputs."""
@@ -41,14 +40,14 @@ MANY = 2.0**24
 """Number of records up to which no clipped sum reaches 2^63 units of the grid. For a larger public number of records,
 the grid is coarser."""
 CENTER_UNIT = 2.0**22
-"""Unit of clip factors. The kernel multiplies a centre by the integer round(2^22 F), where F is the record's clip
-factor (``kCenterUnit`` of the kernel)."""
+"""Unit of clip factors (``kCenterUnit`` of the kernel). For a record's clip factor F, the kernel multiplies the centre
+by the integer round(2^22 F)."""
 PAD = 16
 """Number of columns that the kernel processes together, one in each vector lane, if there is a centre or a scale."""
 
 
 class DenseRowUnits(NamedTuple):
-    """The integer form of rows x: q = round(step x). If the layer has a bias, x includes an appended 1."""
+    """The integer forms q = round(step x) of rows x. If the layer has a bias, a 1 is appended to x."""
 
     steps: Vector
     """The factor ``step`` of each row: a power of two, or 0 for a row that contributes nothing."""
@@ -116,10 +115,9 @@ def sum_clipped_dense_gradients(
     The vector m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     ``grid`` is ``choose_dense_gradient_grid(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
-    about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The result is not divided by b. The bound |m_k grid / b| <=
-    max_norm holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm.
-    ``weights`` in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or
-    whose gradient is not finite, add 0.
+    about (g_k - a) min(1, max_norm / |(g_k - a)/b|). The bound |m_k grid / b| <= max_norm holds exactly for every
+    record. With ``normalize``, gradients of smaller norm are also scaled to norm max_norm. ``weights`` in [0, 1]
+    multiply the clipped gradients. Records that are not ``taken``, or whose gradient is not finite, add 0.
     """
     grid = grid or choose_dense_gradient_grid(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
@@ -151,8 +149,8 @@ def add_dense_products(
     about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. A layer's total has one number for
-    each pair of an output and a column. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for
-    every record. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
+    each output and column. The bound |m_k grid| <= max_norm holds exactly for every record, where m_k covers all
+    layers. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
     ``choose_dense_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
     ``max_norms``, in [0, max_norm], each record has its own bound. Inputs, errors and totals may be on a CUDA device,
     which adds the same integers. Source: docs/theory/exact-products.md, section 7.
@@ -212,7 +210,7 @@ def add_integer_dense_product(
 
     Each |weight| must be at most 2^23 - 2^15 - 2^7 - 1. Each |input| must be at most 2^15 - 129. The product of a
     weight and an input must be at most ``largest_product`` in absolute value, and ``largest_product`` at most 2^32.
-    All three may be arrays on one CUDA device, which then adds the same integers. Source:
+    All arrays may be on one CUDA device, which then adds the same integers. Source:
     docs/theory/exact-products.md, section 8.
     """
     if on_device(weights):

@@ -1,8 +1,8 @@
 """Rounding of contributions to the public grid of a release. The points of the grid are the multiples of a power of
 two.
 
-Multiples add up exactly in any order. So one record moves a sum by its own contribution and by nothing else
-(docs/theory/exact.md). A grid depends on bounds that are public or released, and does not depend on the records.
+Grid points add up without rounding, so one record moves a sum by exactly its own contribution (docs/theory/exact.md). A
+grid depends on public or released bounds alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
 """Number of binary digits of the largest contribution, in units of the grid. Truncation toward zero changes each
-coordinate of each record by less than a grid step. For a million records of 20 features, these changes add up to
-between .03 and .18 of the largest contribution of one record. With 16 digits they would add up to as much as 4 such
-contributions."""
+coordinate of each record by less than a grid step. For a million records of 20 features, the changes of all records add
+up to between .03 and .18 of the largest contribution of one record."""
 COARSE = 12
 """Number of binary digits of the largest contribution to a sum of norms. Such a sum only determines later settings, for
-which an inaccuracy of 1 in 4,096 does not matter. A coarser grid allows larger noise."""
+which a relative error of 2^-12 does not matter. A coarser grid allows larger noise."""
 MOST = 2.0**39
 """Largest deviation of the noise, in units of the grid. Up to this deviation the proof of docs/theory/noise.md, section
 5.2, holds."""
@@ -86,8 +85,8 @@ def clip_contribution_rows_to_grid(
     """Returns the rows, each scaled down to ``max_norm``, multiplied by its weight in [0, 1] and truncated to the grid.
     The entries are integers, in units of the grid, as float64.
 
-    The norm of a returned row times the grid is at most ``max_norm`` in exact arithmetic. The row depends on its own
-    entries alone (docs/theory/exact.md). A row whose norm overflows becomes 0.
+    The norm of a returned row times the grid is at most ``max_norm`` in exact arithmetic. A returned row does not
+    depend on other rows (docs/theory/exact.md). A row whose norm overflows becomes 0.
     """
     clipped = rows * compute_contribution_clip_factors(rows, max_norm)
     if weights is not None:

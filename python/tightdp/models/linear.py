@@ -1,7 +1,7 @@
 """Linear models and their losses.
 
-The gradient of one record is the outer product r x^T of its residual r and its features x. No per-example gradient is
-formed. A record's contribution to a sum is computed from that record alone, in integers (``dense.py``)."""
+The gradient of one record is the outer product r x^T of its residual r and its features x. The product is never stored.
+A record's contribution to a sum is computed from that record alone, in integers (``dense.py``)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Targets = NDArray[Any]
 class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
-    A record's residual is the derivative of its loss by z. A record's loss and residual depend on its own scores alone,
-    to the last bit, and not on its place in the batch. The loss and the residual are NaN if a score is not finite.
+    A record's residual is the derivative of its loss by z. To the last bit, a record's loss and residual do not depend
+    on the other records of the batch. The loss and the residual are NaN if a score is not finite.
     """
 
     outputs: int
@@ -94,8 +94,8 @@ class Hinge(_CompiledLoss):
 
     Here y is 1 for the record's own class and -1 for another class. With more than two classes, the loss is the sum
     over one-against-the-rest problems. With h = 0 the derivative at the kink is taken as 0. The Huberised form is from
-    Chapelle (2007), "Training a support vector machine in the primal". Its curvature is 1/(2h). Output and objective
-    perturbation need such a smooth loss.
+    Chapelle (2007), "Training a support vector machine in the primal". The form has curvature 1/(2h), and is smooth
+    enough for output and objective perturbation.
     """
 
     _kind = 2

@@ -1,4 +1,4 @@
-"""A multilayer perceptron whose per-example gradients are never formed.
+"""A multilayer perceptron. Gradients of single records are never stored.
 
 The gradient of each layer is the outer product of the layer's errors and inputs. The errors are the derivatives of the
 loss by the layer's outputs. The squared norm of the whole gradient is the sum of the squared norms of the layers'
@@ -91,8 +91,8 @@ class Perceptron(Model):
         return self._propagate_forward(w, features)[1]
 
     def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
-        """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. The errors are
-        propagated back through the layers.
+        """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. Backpropagation
+        computes the errors.
         """
         given, z = self._propagate_forward(w, records.features)
         tables = self.view_layers(w)

@@ -20,11 +20,11 @@ Arithmetic = Literal["exact", "idealised"]
 class ModelGradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
-    The factors of a product are a layer's errors, which are the derivatives of the loss by the layer's outputs, and the
-    layer's inputs. The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a
-    sum. This vector depends on the record's inputs and errors alone. The norm of this vector times the sum's grid is at
-    most the norm bound, in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient
-    is not finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that
+    The factors of a product are a layer's inputs and its errors, the derivatives of the loss by the layer's outputs.
+    The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a sum. This vector
+    depends on the record's inputs and errors alone. The norm of this vector times the sum's grid is at most the norm
+    bound, in exact arithmetic (docs/theory/exact-products.md). An invalid record, or a record whose gradient is not
+    finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that
     record alone, to the last bit. If a user's function computes inputs and errors, ``arithmetic`` is "idealised".
     ``weights`` in [0, 1] multiply the clipped gradients, so norm bounds still hold. If ``weights`` is None, all weights
     are 1.
@@ -117,9 +117,9 @@ class CallableModel(Model):
     ----------
     size : length of the flat parameter vector.
     gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
-        one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
-        But a product of matrices may round a row differently when other rows change. Therefore the guarantee for the
-        rows holds in real arithmetic only, unless you compute rows one by one (``arithmetic`` is "idealised").
+        one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact,
+        but your own matrix products may round a row differently when other rows change. The guarantee then holds only
+        in real arithmetic (``arithmetic`` is "idealised"), unless you compute rows one by one.
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD).
     initial : public starting point, zeros by default.
 

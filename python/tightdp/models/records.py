@@ -1,5 +1,4 @@
-"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from these
-once."""
+"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from them."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ class Records:
     """Records with features ``(n, d)`` in float32 or float64, and a target for each record.
 
     A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
-    error about such a record, or a sum of NaN, would reveal that the record is there. ``weights`` in [0, 1] are
+    error about this record, or a sum of NaN, would reveal the record's presence. ``weights`` in [0, 1] are
     relative to the largest weight. If ``weights`` is None, every weight is 1. A contribution to a sum is clipped first,
     and then multiplied by its record's weight.
 
@@ -80,7 +79,7 @@ class Records:
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:
-        """Returns an iterator, which yields the records in order, ``size`` at a time, without a copy."""
+        """Returns an iterator over the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
             yield self._take_part(slice(start, start + size))
 

@@ -52,8 +52,8 @@ def split_columns_to_preprocess(X: Any) -> list[Any]:
 
 
 def check_shape_to_preprocess(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
-    """Checks the number and names of the columns. With ``reset`` the number and names are stored. Otherwise they are
-    compared with the number and names that ``fit`` stored."""
+    """Checks the number and names of the columns. With ``reset``, stores the number and names. Otherwise compares them
+    with those that ``fit`` stored."""
     count = len(columns)
     rows = len(columns[0]) if columns else 0
     if not count or not rows:
@@ -87,8 +87,8 @@ def check_width_to_preprocess(estimator: Any, X: Any, count: int | None, *, rese
 
 
 def select_columns_to_preprocess(estimator: Any, X: Any) -> Any:
-    """Returns the columns of ``fit``, in their order, from a table whose columns have names. Returns other tables
-    unchanged. Raises ValueError if a column of ``fit`` is missing."""
+    """Returns a table with the columns of ``fit`` in the order of ``fit``. Returns X unchanged if names are not known.
+    Raises ValueError if a column of ``fit`` is missing."""
     known, names = getattr(estimator, "feature_names_in_", None), get_columns_to_preprocess(X)
     if known is None or names is None or list(known) == names:
         return X
@@ -123,8 +123,7 @@ def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> l
 
 
 def select_rows_to_preprocess(X: Any, chosen: NDArray[np.bool_]) -> Any:
-    """Returns the rows of a table for which ``chosen`` is True. Cells do not change, and cells in lists keep their
-    types."""
+    """Returns the rows of a table for which ``chosen`` is True. No cell changes its type."""
     if isinstance(X, Mapping):
         return {name: as_column_of_cells(column)[chosen] for name, column in X.items()}
     return X[chosen] if get_columns_to_preprocess(X) is not None else as_table_of_cells(X)[chosen]

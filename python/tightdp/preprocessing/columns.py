@@ -39,8 +39,8 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
     transformers : a list of (name, transformer, columns). Columns are numbers, or names if X is a data frame or a
         mapping of columns. Masks and slices are not accepted. "passthrough" leaves columns of numbers as they are
 
-    Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The transformers that release
-    something share the budget of the ``ColumnTransformer`` equally.
+    Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The budget is divided equally among
+    the transformers that release something.
 
     Further attributes: ``transformers_``, the fitted transformers with their names and columns.
 
@@ -165,8 +165,8 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
 
 
 def _list_columns_to_transform(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which would be taken for the
-    numbers 0 and 1."""
+    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which Python would treat as
+    the numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):

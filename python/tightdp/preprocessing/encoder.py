@@ -30,8 +30,8 @@ class OneHotEncoder(PrivateTransformer):
     """Encodes each category of each column as one feature, which is 1 if a record has that category and 0 otherwise. If
     a text is not a category, all features of its column are 0.
 
-    Cells are compared as texts, without blanks at their ends. None, NaN and pandas' NA become "". Whole floats, in
-    cells and in declared categories, are written as integers. So 1 and 1.0 are the same category.
+    Cells are compared as texts, without blanks at their ends. None, NaN and pandas' NA become "". Whole floats are
+    written as integers, so 1 and 1.0 are the same category.
 
     Further parameters
     ------------------

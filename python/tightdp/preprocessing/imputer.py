@@ -27,11 +27,11 @@ class SimpleImputer(PrivateTransformer):
 
     Further parameters
     ------------------
-    strategy : "median", or "constant", which is free of charge
+    strategy : "median" or "constant". A constant is free of charge
     fill_value : the constant, one number or one for each column
     domain : the range that is searched for medians, as for ``MinMaxScaler``
 
-    Further attributes: ``statistics_``, the numbers that replace missing ones, of shape (d,).
+    Further attributes: ``statistics_``, the numbers that replace missing numbers, of shape (d,).
 
     Guarantee: the privacy of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
     Without an imputer, a record with a missing number contributes nothing to a fit.

@@ -32,15 +32,15 @@ OCTAVES = range(-20, 43)
 to its double. The full grid is searched if no range is declared."""
 STEPS = 32
 """Number of grid points in an octave. Successive points differ by 3 %, which is fine enough for clipping and imputing.
-The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on it takes 12
-rounds."""
+The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on the full grid takes
+12 rounds."""
 MARGIN = 3.0
-"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, noise
-alone could look like a few values in a region without values, and the search would end far from the data. With this
-margin, the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
+"""Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, the
+search could take noise in a region without values for a few values, and end far from the data. With this margin, any of
+ten noisy counts in such a region misleads the search with probability 1.3 %."""
 LEFT_OUT = 0.1
-"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would
-enclose only the middle of a column's values."""
+"""Largest share of the records that may lie below the lower bound, or above the upper bound. With a larger share, the
+bounds would enclose only the middle of a column's values."""
 POINTS = 1024
 """Number of grid points of a declared range, both ends included. A search on so many points takes 10 rounds."""
 
@@ -94,10 +94,10 @@ def search_quantiles(
 ) -> NDArray[np.intp]:
     """Returns private quantiles as indices of grid points, of shape (levels, columns).
 
-    Quantile i of a column is about the least grid point at or below which the share ``levels[i]`` of the column's
-    values lies. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved toward
-    1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count. The counts of a round
-    depend on earlier releases, but the deviation of their noise does not.
+    Quantile i of a column is about the least grid point such that the share ``levels[i]`` of the column's values is at
+    most this point. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved
+    toward 1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count. The thresholds
+    of a round depend on earlier releases, but the deviation of the noise does not.
     """
     grid, noise = (
         build_quantile_grid(domain, count_columns_to_preprocess(columns)),
@@ -107,7 +107,7 @@ def search_quantiles(
     high = np.full_like(low, len(grid) - 1)
     for _ in range(count_quantile_rounds(domain)):
         middle = (low + high) // 2
-        middle[0] = np.minimum(middle[0], middle[-1])  # the sensitivity holds for ascending thresholds
+        middle[0] = np.minimum(middle[0], middle[-1])  # the sensitivity is only valid for ascending thresholds
         at = np.take_along_axis(grid, middle, axis=0)
         query = build_quantile_query(columns, at, levels)
         excess = gate.release_gaussian(query, noise).value.reshape(low.shape)
@@ -119,12 +119,8 @@ def search_quantiles(
 
 
 def count_records_for_quantiles(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
-    """Returns a number of records with which a search finds good bounds. Such bounds leave out at most the share
-    ``LEFT_OUT`` of the records on each side.
-
-    With so many records, ``MARGIN`` deviations of the noise are a small enough share of the records
-    (docs/theory/quantiles.md, section 1). The returned number is public.
-    """
+    """Returns a public number of records with which a search finds good bounds. Such bounds leave out at most the share
+    ``LEFT_OUT`` of the records on each side (docs/theory/quantiles.md, section 1)."""
     noise = _compute_quantile_noise(domain, noise_multiplier) * _bound_quantile_sensitivity(
         [round(q * 2**DIGITS) for q in levels], columns
     )
@@ -133,8 +129,8 @@ def count_records_for_quantiles(columns: int, levels: Sequence[float], domain: A
 
 
 def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
-    """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
-    values, for each level q and column.
+    """Returns the query of one number for each level q and column: the number of values at or below the threshold
+    ``at``, minus q times the number of all values.
 
     Thresholds must ascend, so a threshold below the previous one is replaced by the previous one. A value adds 1 - q or
     -q for each level. The sensitivity is the largest norm of the vector that one record adds.
@@ -161,8 +157,8 @@ def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> I
 def _bound_quantile_sensitivity(units: Sequence[int], columns: int) -> float:
     """Returns the norm of the longest vector that one record adds, rounded up.
 
-    ``units`` has each level q in units of 2^-20. For some k, a value is above the first k thresholds, and adds -q for
-    each of their levels. For each other level the value adds 1 - q."""
+    ``units`` has each level q in units of 2^-20. A value that is above exactly the first k thresholds adds -q for each
+    of their levels, and 1 - q for each other level."""
     one: int = 2**DIGITS
     square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one

@@ -63,7 +63,7 @@ class BoundedTransformer(PrivateTransformer):
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_quantile_grid(self.domain, size)
-        low, high = np.sort(found, axis=0)  # few values may give a lower bound above the upper one
+        low, high = np.sort(found, axis=0)  # with few values, the searches may end in the wrong order
         low = np.minimum(low, len(grid) - 2)
         high = np.maximum(high, low + 1)  # bounds must differ even if a column has only one value
         return grid[low, np.arange(size)], grid[high, np.arange(size)]
@@ -95,7 +95,7 @@ class MinMaxScaler(BoundedTransformer):
         bounds are the two ``quantiles`` of each column, found by a binary search with noisy counts
     quantiles : two levels in (0, 1). Missing values are left out
     domain : declared range (low, high). Quantiles are searched on 1,024 equally spaced points of this range. If None,
-        they are searched on a grid of 0 and all numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
+        quantiles are searched on a grid of 0 and of numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 
@@ -130,9 +130,9 @@ class MinMaxScaler(BoundedTransformer):
 
 
 SHARE = 0.5
-"""Share of the budget, as mu^2, for bounds that are not declared. The rest of the budget is for moments."""
+"""Share of the budget, in 1 / noise multiplier^2, for bounds that are not declared. The rest is for moments."""
 NARROWEST = 1 / 64
-"""The least standard deviation, divided by half the width of the bounds. A smaller deviation would be mostly noise."""
+"""Smallest ``scale_``, divided by half the distance between the bounds. A smaller deviation would be mostly noise."""
 DIGITS = 20
 """Number of binary digits after the point of a value that was mapped to [-1, 1]."""
 

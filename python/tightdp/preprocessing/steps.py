@@ -9,8 +9,7 @@ from .transformer import PrivateTransformer
 
 
 def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns it as a list of tuples of length ``length``. The first entries of the tuples are
-    names, no two of which are equal."""
+    """Checks ``steps``, and returns a list of tuples of length ``length``. The first entries are different names."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
@@ -24,8 +23,8 @@ def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[
 
 
 def list_named_transformers(transformers: Any, length: int) -> list[tuple[Any, ...]]:
-    """Checks the named parts of a transformer, and returns them. Each part is a private transformer without a budget of
-    its own, or None for "passthrough"."""
+    """Checks and returns the named parts of a transformer. A part is a private transformer without a budget of its own,
+    or None for "passthrough"."""
     found = []
     for name, given, *columns in check_names_of_transformers(transformers, "transformers", length):
         member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given

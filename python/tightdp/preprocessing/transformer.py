@@ -42,7 +42,7 @@ from .passes import stream_features_to_preprocess
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
 NOTHING = 1e-300
-"""Delta of a transformer that releases nothing, if no delta is given. The value does not matter."""
+"""Delta of a transformer that releases nothing, if no delta is given. Any value would do."""
 
 
 class FittedAttributes:
@@ -61,8 +61,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     epsilon, delta : the guarantee to meet, add/remove one record.
     noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
         with this noise multiplier. In a ``PrivatePipeline`` that has an epsilon, leave out epsilon, delta and
-        noise_multiplier. Leave them out too if other parameters declare all values that would be learned, such as
-        bounds or categories, because nothing is released then.
+        noise_multiplier. Leave these out too if nothing is released, because other parameters declare all values that
+        would be learned, such as bounds or categories.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used.
 
@@ -85,7 +85,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         """Learns privately from X (n, d), which is an array, a table of columns, a memory map or ``Blocks``. The
         argument y is not used.
 
-        Returns the transformer itself. An error names the argument, before any record is used.
+        Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
         check_not_estimator_part(self)
         X = convert_memory_map_to_preprocess(X)
@@ -147,7 +147,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     # Each transformer defines the following methods.
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        """Returns the composition of the releases, which is empty if nothing has to be learned. Checks the settings."""
+        """Checks the settings. Returns the composition of the releases, which is empty if nothing has to be learned."""
         raise NotImplementedError
 
     def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
@@ -161,8 +161,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return given
 
     def _has_text_outputs(self) -> bool:
-        """Tells whether a release contains the texts of cells. The text of a number depends on the type of its column,
-        so the statement then names the types of all columns."""
+        """Tells whether a release contains the texts of cells. If so, the statement names the types of all columns,
+        because the text of a number depends on the type of its column."""
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
@@ -183,7 +183,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return values.astype(np.float64)
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X, and returns the input of ``_release_and_learn``. For blocks, this is a stream."""
+        """Checks X, and returns the input of ``_release_and_learn``. The input for blocks is a stream."""
         values = self._read_table(X, reset=True)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 

@@ -42,7 +42,7 @@ class TableModel:
 
     A table is a mapping from the names of columns to sequences of cells, such as a dict or a data frame of pandas. The
     cells are texts or numbers. Columns that the model does not use are ignored. Numbers are clipped to the model's
-    bounds. For a text that is not among the categories of its column, all features of that column are 0.
+    bounds. A text that is not a category of its column makes all features of this column 0.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ class TableModel:
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
         """Returns the features of a table, shape (n, d), in [0, 1].
 
-        Raises ValueError for a missing column and for text where a number is expected. A column may have a number that
-        replaces missing ones. In other columns, a missing number becomes NaN if ``allow_missing``, and raises
-        ValueError if not.
+        Raises ValueError for a missing column and for text where a number is expected. A column may declare a number
+        that replaces missing numbers. Without such a number, a missing number becomes NaN if ``allow_missing``, and
+        otherwise raises ValueError.
         """
         return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
@@ -203,7 +203,7 @@ class TableModel:
 
         The graph's input "features" (n, d) are the doubles that ``encode`` returns. Its output "label" (n,) is text. A
         logistic model has the output "probabilities" (n, classes) as well. Raises ValueError for a regression, which
-        has no graph: its predictions are weights times features.
+        has no graph.
         """
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
@@ -213,10 +213,9 @@ class TableModel:
 
     @property
     def parameters_hash(self) -> str:
-        """SHA-256 of everything that determines predictions. This is all entries of the file but the statement, as
-        JSON.
+        """SHA-256 of the JSON text of all entries of the file except the statement.
 
-        In the JSON text, names are sorted, blanks are left out, and numbers are written as Python writes them.
+        In the text, names are sorted, blanks are left out, and numbers are written as Python writes them.
         """
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

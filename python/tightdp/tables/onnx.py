@@ -10,7 +10,7 @@ import numpy as np
 from .._core import __version__
 
 OPSET = 17
-"""Version of the ONNX operators. This version is from 2022, so that older runtimes can read the graph."""
+"""Version of the ONNX operators. Runtimes since 2022 can read this version."""
 
 
 def build_onnx_graph(model: Any) -> Any:
@@ -21,7 +21,7 @@ def build_onnx_graph(model: Any) -> Any:
         raise ImportError(f"to_onnx needs pip install onnx: {error}") from None
     make, double, text = onnx.helper, onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     weights, constants = model.coef.T, model.intercept
-    if weights.shape[1] == 1:  # with two classes, the first class has the score 0
+    if weights.shape[1] == 1:  # a single score belongs to the second class, and the first class has the score 0
         weights = np.column_stack([np.zeros_like(weights), weights])
         constants = np.append(0.0, constants)
     given = [

@@ -14,8 +14,8 @@ How the parts fit together, in one direction::
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
 ``tightdp.records`` reads the records, and ``tightdp.models`` computes their gradients and losses. ``tightdp.gate``
-holds oracle, query, budget and gate. ``tightdp.algorithms`` says what is done with a release. ``tightdp.estimators``
-offers the algorithms with scikit-learn's interface. This module has the public names of these packages.
+holds oracle, query, budget and gate. ``tightdp.algorithms`` turns releases into trained parameters, and
+``tightdp.estimators`` offers scikit-learn's interface. This module has the public names of these packages.
 
 How to add an algorithm: docs/architecture.md.
 """

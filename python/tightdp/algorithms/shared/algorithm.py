@@ -22,7 +22,7 @@ Run = Callable[[Oracle, Gate, Vector], Vector]
 
 
 batch_size = _check.build_argument_check("[1e-6, inf)")
-"""Check of an expected batch size. With a batch size below 1e-6, an epoch would have more steps than anybody takes."""
+"""Check of an expected batch size. With smaller batches, an epoch would have more steps than anybody takes."""
 
 
 def build_algorithm_release(noise_multiplier: float, sampling_probability: float) -> Mechanism:
@@ -76,21 +76,20 @@ MOST_RELEASES = 10**7
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Largest number of steps that a small batch size may lead to. If a run would take more steps, its batches are
-enlarged."""
+"""Largest number of steps to which a small batch size may lead. The batches of a longer run are enlarged."""
 
 
 def compute_smallest_batch_share(epochs: float) -> float:
     """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` epochs take at most
     ``MOST_STEPS`` steps.
 
-    The user chooses a batch size before the number of records is released, so every number of records needs a plan. A
-    batch size below this share of the records is replaced by this share."""
+    The user chooses a batch size before the number of records is released. A batch size below this share of the records
+    is therefore replaced by this share."""
     return min(1.0, epochs / MOST_STEPS)
 
 
 def check_algorithm_step_count(name: str, value: Any) -> int:
-    """Returns a checked setting that says how many releases are made."""
+    """Returns a number of releases, after a check of its range."""
     return _check.check_count_argument(name, value, most=MOST_RELEASES)
 
 
@@ -106,9 +105,9 @@ class Algorithm(Protocol):
     """The interface of an algorithm, which is a frozen dataclass of settings.
 
     If the attribute ``cost_is_public`` is true, the cost of a plan's releases does not depend on the number of records.
-    A private count of the records is then cheap, and every plan must keep to the same cost (docs/theory/exact.md,
-    section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once, and sums over
-    blocks of records are not enough.
+    A private count of the records then takes little budget, and every plan must keep to the same cost
+    (docs/theory/exact.md, section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records
+    at once, and sums over blocks of records are not enough.
 
     docs/architecture.md has a complete algorithm.
 

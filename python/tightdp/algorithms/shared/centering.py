@@ -1,8 +1,8 @@
 """Subtraction of a private mean from the features, which makes gradients smaller and the loss better conditioned.
 
-The gradient of a linear model for features x and residual r is r x^T. The mean of x is a part that all rows of a table
-have in common. On typical one-hot tables, |x| is a quarter smaller without the mean. So the clipping norm and the noise
-can be a quarter smaller. The mean costs one release."""
+The gradient of a linear model for features x and residual r is r x^T. On typical one-hot tables, |x| is a quarter
+smaller after the mean of all rows is subtracted. So the clipping norm and the noise can be a quarter smaller. The mean
+costs one release."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def can_center_features(public: Public) -> bool:
 def compute_centering_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
     """Returns the noise multiplier with which the release of the mean has the part ``share`` of the run's mu^2.
 
-    The mu^2 of the steps is about (sampling_probability / noise_multiplier)^2 * steps."""
+    Here mu^2 is the sum of 1 / noise multiplier^2 on all records. For the sampled steps, mu^2 is about
+    (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 

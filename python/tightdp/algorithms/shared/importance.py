@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ...release.noise import RandomSource
 
 COIN = 2.0**-50
-"""Number subtracted from every probability. The number exceeds 2^-53, the resolution of the uniform numbers that are
-compared with the probability (docs/theory/dpis.md, section 3)."""
+"""Number subtracted from every probability. The uniform numbers that are compared with probabilities have the smaller
+resolution 2^-53 (docs/theory/dpis.md, section 3)."""
 
 Reals = NDArray[np.float64]
 """Array with a real number for each record."""
@@ -28,8 +28,8 @@ Chosen = NDArray[np.bool_]
 class ImportanceSampling(NamedTuple):
     """A sampling scheme that takes record k with probability at most q min(|g_k|, C) / C.
 
-    Here g_k is the record's gradient, q is ``sampling_probability``, and C is ``max_norm``. The probability is never
-    larger, whatever the remembered bound on |g_k| is.
+    Here g_k is the record's gradient, q is ``sampling_probability``, and C is ``max_norm``. The limit holds for any
+    remembered bound on |g_k|.
     """
 
     sampling_probability: float

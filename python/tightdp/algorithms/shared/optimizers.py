@@ -12,7 +12,7 @@ from ...models.model import Vector
 
 
 class Optimizer(Protocol):
-    """The frozen settings of an optimizer. ``make_stepper`` returns a function with the changing state of one run."""
+    """The frozen settings of an optimizer. ``make_stepper`` returns a function that holds the state of one run."""
 
     def make_stepper(self, size: int) -> Stepper: ...
 
@@ -111,8 +111,8 @@ class Adam:
 
 
 class MeanOfLastIterates:
-    """The mean of the last steps * share iterates. The mean has less noise than a single iterate. With share 0 the mean
-    is the last iterate."""
+    """The mean of the last ``steps * share`` iterates, which has less noise than a single iterate. A share of 0 gives
+    the last iterate."""
 
     def __init__(self, steps: int, share: float) -> None:
         self._skip = steps - max(1, round(steps * share))

@@ -19,16 +19,15 @@ from ...gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
-"""Default sampling probability. With this probability 20 epochs have 1,000 steps. So many steps are so short that
-shorter ones would not change the result. At noise multipliers of about 1 or more, full batches would not give better
-privacy."""
+"""Default sampling probability. With this probability 20 epochs have 1,000 steps, and shorter steps would not change
+the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
 """Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On these, half
 or twice this factor costs .1 to .5% of accuracy."""
 
 STRIDE = 8.0
-"""Length of a step, momentum included, that is short enough. Results do not change with shorter steps. The length is 2
-divided by 1/4, the largest curvature of a logistic loss along the intercept."""
+"""Length of a step, momentum included. Shorter steps give the same results. The length is 2 divided by 1/4, the largest
+curvature of a logistic loss along the intercept."""
 
 
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
@@ -58,10 +57,10 @@ def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momen
     """Returns steps of length ``stride``, momentum included, or shorter steps if steps of this length would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
-    are short enough for the intercept. With longer steps, a larger budget would give worse probabilities. Clipped
-    gradients are bounded, so they cannot make weights diverge. But the gradient of the penalty can, so r times the
-    regularization is kept within half of the limit. The gradient of a squared loss can make weights diverge too. The
-    curvature of this loss is at most |x|^2, which is at most the number of parameters for features in [0, 1].
+    are short enough for the intercept. Clipped gradients are bounded, and cannot make weights diverge. The gradient of
+    the penalty can make weights diverge, so r times the regularization is kept within half of the limit. A squared loss
+    can make weights diverge too. The curvature of this loss is at most |x|^2, which is at most the number of parameters
+    for features in [0, 1].
     """
     longest = 2 * (1 + momentum) / bound_curvature_for_step_length(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization

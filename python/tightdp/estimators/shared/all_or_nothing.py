@@ -12,9 +12,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def fit_copy_of_estimator(fit: Method) -> Method:
     """Runs ``fit`` on a copy of the estimator. If the fit succeeds, all attributes of the estimator are set at once.
 
-    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without the copy, a failed fit
-    could leave facts about data for which nothing was charged. An estimator could also combine the parameters of one
-    fit with the labels of another fit.
+    A failed fit leaves the estimator as it was. Without the copy, a failed fit could leave facts about data for which
+    nothing was charged, or combine the parameters of one fit with the labels of another fit.
     """
 
     @wraps(fit)

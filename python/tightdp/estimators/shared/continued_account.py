@@ -28,7 +28,7 @@ class ContinuedFitAccount(NamedTuple):
 def combine_charges_of_disjoint_fits(one: Composition, other: Composition) -> Composition:
     """Returns the smallest composition that contains both compositions.
 
-    Each mechanism occurs in the result as often as in that composition in which it occurs more often.
+    The count of each mechanism is the larger of its counts in the two compositions.
     """
     counts = dict(one.parts)
     for mechanism, count in other.parts:

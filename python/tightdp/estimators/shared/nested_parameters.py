@@ -47,7 +47,7 @@ class NestedParameters(BaseEstimator):
 
 
 def _list_nested_parameters(params: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of those parameters that have settings of their own, by names of the form name__setting."""
+    """Returns the settings of all parameters that are dataclasses, by names of the form name__setting."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):

@@ -9,8 +9,7 @@ from typing import Any
 
 
 def mark_as_estimator_part(part: Any, whole: Any) -> None:
-    """Marks ``part`` as a part of the fitted ``whole``. Later copies of ``part`` with the same attributes have the
-    mark."""
+    """Marks ``part`` as a part of the fitted ``whole``. Copies of all attributes of ``part`` keep the mark."""
     part._owner = type(whole).__name__
 
 

@@ -54,11 +54,11 @@ else:
                     shape = as_table_of_numbers(X).shape
                     if len(shape) != 2:
                         raise ValueError(f"X must be a 2-D array, got shape {shape}. Reshape your data") from None
-                # Only the first line is kept: in the next one scikit-learn may quote X.
+                # Only the first line is kept, because the next line may quote X.
                 raise type(error)(str(error).partition("\n")[0]) from None
 
         def validate_classifier_labels(y, *, once_each=False):
-            """Returns y as a 1-D array of labels. ``once_each`` says that y may hold each label only once."""
+            """Returns y as a 1-D array of labels. With ``once_each``, labels that occur only once are accepted."""
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
             check_classification_targets(np.repeat(y, 3) if once_each else y)

@@ -134,8 +134,7 @@ def describe_estimator_settings(algorithm: Any, used: Mapping[str, Any], regular
 
 
 def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
-    """Returns one statement for runs that continued one another. The result has everything that one of the two
-    statements names."""
+    """Returns one statement for runs that continued one another, with the entries of both statements."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
@@ -150,8 +149,7 @@ def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
 
 
 def _join_estimator_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
-    """Joins two mappings. If an entry has different texts in both mappings, the result has both texts, the earlier text
-    first."""
+    """Joins two mappings. If the texts of an entry differ, the result has both texts, the earlier text first."""
     both = dict(last)
     for name, how in earlier.items():
         if name != "runs" and how not in (known := both.get(name, how)).split("; "):
