@@ -14,7 +14,7 @@ namespace tightdp::grid {
 namespace {
 
 constexpr int kOctave = 1 << kRungHalvings;
-// Number of parts from which on looking up the sum of their cumulants takes less time than adding them up.
+// Number of parts from which on looking up the sum of their cumulants takes less time than adding the cumulants.
 constexpr std::size_t kManyParts = 4;
 
 double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
@@ -84,8 +84,8 @@ TailExponents::Each TailExponents::right() const {
     return found;
 }
 
-// If the support ends near the window's left end, very little mass may lie outside of the window. The largest exponents
-// show how little.
+// If the support ends near the window's left end, very little mass lies outside of the window. The largest exponents
+// give the best bounds on this mass.
 TailExponents::Each TailExponents::left() const {
     Each found{64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
     for (double& one : found) one = -left_from - left_unit * one;
@@ -125,7 +125,7 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
         const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
         std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
-        if (size < sketch.size) ++size;  // the lattice ends at the loss of this lump, which holds part of the mass
+        if (size < sketch.size) ++size;  // the last lattice point, at this lump, gets part of the mass beyond
         // The first and the last lump of a density stand for mass that extends further out.
         const auto gap = [&](std::size_t i) {
             return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
@@ -216,7 +216,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const Cut& cut = cuts_[part];
     const Sketch& s = *cut.sketch;
     const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
-    // Bisects for the first lump such that the mass up to it, tilted at the next lump, is not negligible.
+    // Bisects for the first lump up to which the mass is not negligible, if this mass is moved to the next lump and
+    // tilted there.
     std::size_t from = 0, end = cut.size - 1;
     while (from < end) {
         const std::size_t middle = from + (end - from) / 2;
@@ -277,8 +278,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
-    // Mass beyond epsilon + length would wrap round to where the kernel is not zero, and mass beyond `right` would be
-    // missing. `length` and `right` are chosen so that there is little mass beyond them.
+    // Mass beyond epsilon + length would wrap round to points where the kernel (estimate.hpp) is not zero, and mass
+    // beyond `right` would be missing. `length` and `right` are chosen so that there is little mass beyond them.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;

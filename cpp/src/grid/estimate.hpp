@@ -18,11 +18,10 @@ struct Cumulant {
 
 // Rounds a tilt to a whole power of 2^(1/2^halvings). These powers are called the rungs of a ladder. Tilts of a plan
 // take these few values so that consecutive bounds of a growing composition use the same lattice (grid.md, section 8).
-// `halvings` is the number of times that the octave between two powers of 2 is halved.
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// The smallest and the largest loss of a distribution for which the lattice has points.
+// The interval of a distribution's losses for which the lattice has points.
 struct Range {
     double left, right;
 };
@@ -84,14 +83,13 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
 // these are larger. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
-// for the mass on the right are positive, and exponents for the mass on the left are negative. The exponents are
-// multiples, by powers of two, of those that suit the tails of a normal distribution, so that they suit lighter and
-// heavier tails too.
+// Exponents whose moments bound the mass outside of a window. The exponents are added to the tilt in use: they are
+// positive for the mass on the right, and negative for the mass on the left. Each exponent is a power of two times the
+// exponent that suits a normal distribution. Larger exponents suit lighter tails, and smaller ones heavier tails.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
-    // The two units are powers of two. Left exponents are counted from -left_from.
+    // The two units are powers of two. A left exponent is -left_from minus a multiple of left_unit.
     double right_unit = 1, left_unit = 1, left_from = 0;
 
     Each right() const;
