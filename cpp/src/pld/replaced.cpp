@@ -82,8 +82,8 @@ class Replaced final : public Density {
             const double w = y + half_;
             y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
         }
-        // Mirror images of the edges on the right are added, because the two Gaussian pairs do not begin at the same
-        // loss.
+        // The mirror images -y of edges y on the right are added, because the two Gaussian pairs do not begin at the
+        // same loss.
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
@@ -103,7 +103,7 @@ class Replaced final : public Density {
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // Bounds the error of output(y), with four units in the last place for each function and for the exponent.
+    // Bounds the error of output(y). Each function and the exponent count with four units in the last place.
     double error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }
