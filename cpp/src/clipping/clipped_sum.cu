@@ -20,7 +20,7 @@ constexpr int kAddThreads = 1024;
 
 Machine machine_here() {
     const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    // Subtracts the kilobyte that is reserved for each block, and a little for the runtime.
+    // The 2048 bytes are the kilobyte that is reserved for each block, and some space for the runtime.
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     return {attribute(cudaDevAttrMultiProcessorCount), half};
 }

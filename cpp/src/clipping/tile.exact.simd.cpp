@@ -33,8 +33,8 @@ using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
-// Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page.
-// If eight rows are read side by side, work on the other rows hides the wait. If the rows are read one by one, reading
+// Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page. If
+// eight rows are read side by side, work on the other rows hides the wait. Without prefetching, reading rows one by one
 // takes a third longer.
 constexpr std::int64_t kAhead = 512;
 

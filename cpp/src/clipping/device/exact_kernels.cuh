@@ -14,7 +14,7 @@ namespace tightdp::cuda {
 
 using namespace clipping;
 
-// Computes squares[row][tile], the sums of squares of the tiles of rows. Each tile is computed by 16 lanes.
+// Computes squares[row][tile], the sum of squares of each tile of each row. Sixteen lanes compute one sum.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     exact_squares_kernel(DeviceClip clip, std::int64_t tiles, double* squares) {
