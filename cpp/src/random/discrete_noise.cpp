@@ -20,8 +20,8 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
 }
 
 // Returns whether 128 bits are enough for the sampler in discrete.hpp with t = floor(sigma) + 1. The sampler's integers
-// must stay below 2^127. Its denominators must stay below 2^100, since sampling from Bernoulli(e^-x) multiplies the
-// denominators further.
+// must stay below 2^127. The denominators of probabilities must stay below 2^100, since sampling from Bernoulli(e^-x)
+// multiplies the denominators further.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;

@@ -14,8 +14,8 @@ namespace tightdp {
 // parent's T at that moment, the copy in the child would stay half changed for ever, and its locks locked. The copy is
 // leaked.
 //
-// The class uses no lock, and no static variable whose first use takes a lock. The child could find such a lock locked
-// as well.
+// The class uses no lock, and no static variable whose first use takes a lock, because the child could find such a lock
+// locked too.
 template <class T>
 class PerProcess {
   public:
