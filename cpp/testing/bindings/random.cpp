@@ -1,4 +1,4 @@
-// tightdp._testing: computes random values from given words, and with settings for which rare branches become common.
+// tightdp._testing: computes random values from given words, and with settings that make rare branches common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
 #include "random/tiles.simd.hpp"
