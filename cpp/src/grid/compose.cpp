@@ -12,8 +12,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest weight that may be missing at each point, because the loop that computes masses (grid_tilt) returns zero for
-// results below e^-708.
+// Bound on the weight that may be missing at each point, because grid_tilt() returns zero instead of exponentials below
+// e^-708.
 constexpr double kUnseen = 1e-300;
 // Units of work (runtime/work.hpp). A transform, a product and a power take the first three for each point of the
 // circle. Moments take the fourth for each weight.
@@ -97,8 +97,8 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
     Circle circle = wind(w, scale, n);
     out.log_scale = w.log_scale - std::log(scale);
     out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
-    // Scaling and winding add a rounding error at each point. Weights that are too small for grid_tilt add an error
-    // too.
+    // Scaling and winding add a rounding error at each point. The last term of `error1` is for missing weights
+    // (kUnseen).
     const double span = std::max(law.span, static_cast<double>(w.w.size()));
     const double folds = std::ceil(span / static_cast<double>(n));
     out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +

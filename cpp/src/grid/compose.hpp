@@ -37,7 +37,7 @@ struct OnCircle {
     // is included. `right` has a sum for each of the TailExponents (estimate.hpp) on the right, and `left` for each on
     // the left.
     TailExponents::Each right{}, left{};
-    double moments_size = 0;                 // for any entry of these arrays, bound on the terms' magnitudes together
+    double moments_size = 0;                 // for each entry of these arrays, bound on its terms' magnitudes in sum
 };
 
 // The upper or the lower side (lattice.hpp) of one distribution on a circle of n points. The weights add up to just
@@ -64,7 +64,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
 Inexact weights_of(const Product& product, std::int64_t first);
 
 // Cuts off both ends of the weights as far as the errors exceed the weights there. The moments (OnCircle) would
-// otherwise measure nothing but errors.
+// otherwise magnify the errors at the ends.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -20,7 +20,7 @@ namespace {
 // (run.hpp), and reads bounds off the two curves (profile.hpp). The width of bounds is upper - lower, and their
 // relative width is this difference divided by `upper`. A nat is a difference of 1 between natural logarithms.
 
-// Logarithm of the fraction of the requested width that may be lost because right tails are cut off.
+// ln of the fraction of the requested width that cutting off right tails may use up.
 constexpr double kCut = -4.6;
 // Logarithm of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
@@ -28,7 +28,8 @@ constexpr double kMostNats = -0.7;
 constexpr double kRough = 3e-3;
 // Largest number of lattice points of all levels and attempts together, divided by `most_points`.
 constexpr double kMostWork = 2;
-// While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
+// While all attempts together used fewer than this fraction of `most_points`, an attempt without progress does not end
+// the search.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
 // Smallest factor on Attempt::finer from one attempt to the next, if the width fell by less than a tenth.
@@ -46,16 +47,16 @@ constexpr int kCuts = 3;
 constexpr double kNats = 1;
 // Smallest delta for which epsilon_within() first compares delta with delta(0).
 constexpr double kLarge = 0.02;
-// Distance of epsilon below the mean loss, in standard deviations, from which on delta may be 1 within the requested
-// width. No lattice is needed to show this.
+// If epsilon is more than this many standard deviations below the mean loss, delta may be 1 within the requested width.
+// This is tested without a lattice.
 constexpr double kDeviations = 8;
 // If bounds at an epsilon that were read off another epsilon's curve are wider than kRead requested widths, the epsilon
 // gets a composition of its own.
 constexpr double kRead = 2;
 // Number of consecutive epsilons whose bounds are too wide (kRead), after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
-// The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
-// leaves exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
+// The normal approximation is tried for compositions of at least kLong steps if the relative width of the lattice's
+// bounds exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
 // hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
@@ -288,8 +289,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // Cutting off right tails changes ln delta by a hundredth of `asked`, the factor e^kCut. The width of ln delta
-        // may be about tilt * epsilon times `asked`, and this factor is rarely under 1.
+        // Cutting off right tails changes ln delta by e^kCut = 0.01 times `asked`. This is little, because the width of
+        // ln delta may be about tilt * epsilon times `asked`, and tilt * epsilon is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),

@@ -241,8 +241,8 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
     const Cumulant at0 = sketches.cumulant(0);
     const double spread = std::sqrt(at0.variance) + 1e-300;
     const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
-    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances from the end
-    // below 1e-9 are not told apart.
+    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances below 1e-9 from
+    // the end are not told apart, so no larger tilts are tried.
     const double largest = 1e9 / std::max(std::abs(epsilon), spread);
     return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
                     std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });

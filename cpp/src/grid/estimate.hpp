@@ -10,8 +10,8 @@
 
 namespace tightdp::grid {
 
-// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number, and its first two derivatives by the
-// tilt.
+// `value` is the cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number. `mean` and `variance` are
+// its first two derivatives by the tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
@@ -79,8 +79,8 @@ struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// saddle_of_delta() uses tilts of at most about `finest` / epsilon, or tilts that would suit a normal distribution if
-// these are larger. A larger tilt would only give more precision than was requested.
+// saddle_of_delta() uses tilts up to about `finest` / epsilon, or up to the tilt that suits a normal distribution if
+// that is larger. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents whose moments bound the mass outside of a window. The exponents are added to the tilt in use: they are

@@ -71,7 +71,7 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 }
 
 double below_top(const std::vector<Part>& parts, double epsilon) {
-    constexpr double kMore = 0x1p-29;  // by so much a user's probabilities may add up to more than 1
+    constexpr double kMore = 0x1p-29;  // largest sum of a user's probabilities, minus 1
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
     const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);

@@ -8,9 +8,9 @@
 
 namespace tightdp::grid {
 
-// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of such
-// deltas. There may be one such probability, below 5e-324, in each of 2^53 steps. The bound is added to every upper
-// end, except where delta is zero because epsilon lies beyond the support.
+// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of deltas
+// of this size. Each of 2^53 steps may have one such probability, below 5e-324. The bound is added to every upper end,
+// except where delta is zero because epsilon lies beyond the support.
 inline constexpr double kLeast = 1e-307;
 
 // Returns a number that no finite sum of losses exceeds.

@@ -81,9 +81,9 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far a privacy profile, as a function of e^eps, lies below its chord over a cell, the line through its
-// values at the cell's ends (grid.md, formula 3). At the fraction m of the cell, measured in e^eps, the bound is the
-// smallest of left m, most and right (1 - m).
+// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). The chord is the line, as a
+// function of e^eps, through the profile's values at the ends of the cell. At the fraction m of the cell, measured in
+// e^eps, the bound is the smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
@@ -121,8 +121,8 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
     return drop;
 }
 
-// Moves the mass of each cell down to its left point. optimistic() uses this function if the cells are too wide for its
-// formulas, because the function does not preserve the mean.
+// Moves the mass of each cell down to its left point. This does not preserve the mean, so optimistic() calls the
+// function only if the cells are too wide for better formulas.
 std::vector<double> moved_down(const Cells& cells) {
     std::vector<double> w(cells.point.size());
     for (std::size_t i = 0; i < w.size(); ++i) {

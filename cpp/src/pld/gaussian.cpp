@@ -115,7 +115,8 @@ class Gaussian final : public Density {
     }
 
   private:
-    // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
+    // Returns the output z at which the loss is y. Cells and tails must use the same rounded output (grid.md, section
+    // 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
     // The part [first, last] of an interval [z0, z1] of outputs that holds nearly all normal mass. For each mean from
@@ -167,7 +168,7 @@ class Gaussian final : public Density {
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
         const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
-            // s and t may each be anything between 0 and the whole mass on this side of the mean.
+            // s and t may each be anything from 0 to the P-mass below z1 or above z0, whichever is smaller.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;

@@ -188,10 +188,10 @@ struct Weight {
 };
 
 // gaussian_mixtures() returns the distributions for sums with Gaussian noise of standard deviation `sigma`
-// (mixtures.md, section 1). P shifts the noise to the right by the shifts `ahead`, and Q shifts it to the left by the
-// shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at most `rel` and add up
-// to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P vanishes. The largest
-// shift / sigma lies between kLeastShift and kMostShift.
+// (mixtures.md, section 1). Under P the noise is shifted to the right by one of the shifts `ahead`, and under Q to the
+// left by one of the shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at
+// most `rel` and add up to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P
+// vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
@@ -220,8 +220,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q);
 LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q);
 LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
 
-// Returns a distribution that is dominated by the one of replacing a record of a Poisson sample with Laplace noise. The
-// sensitivity is `mu` times the scale of the noise (replace.md, section 8).
+// Returns a distribution for replacing a record of a Poisson sample with Laplace noise. The mechanism's own
+// distribution dominates it. The sensitivity is `mu` times the scale of the noise (replace.md, section 8).
 LawPtr laplace_replaced_member(double mu, double q);
 
 // Returns the distribution of randomised response. With probability p in (0, 1) the answer is one of `buckets` answers,

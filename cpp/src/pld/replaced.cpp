@@ -96,7 +96,7 @@ class Replaced final : public Density {
         const double half = 0.5 * std::abs(y), top = log_odds_ + half;
         const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half))
                                          : std::asinh(std::exp(log_odds_) * std::sinh(half));
-        // If y is tiny, the logarithm may be far below kLarge although `top` is not, because sinh is linear there.
+        // If y is tiny, `rest` may be far below kLarge although `top` is not, because sinh is nearly linear there.
         const double v = top > kLarge && rest < kLarge / 2
                              ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half))))
                              : rest;

@@ -26,8 +26,8 @@ double log_mixed(double y, double q) {
     return y > 0 ? log_mixed_up(y, q) : log_mixed_down(y, q);
 }
 
-// Returns the relative error of e^x, where x is a short sum of logarithms of one sign that are right to 4 units in the
-// last place (grid.md, section 6.5).
+// Returns the relative error of e^x, where x is a short sum of logarithms. All of them have the same sign and are right
+// to 4 units in the last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
