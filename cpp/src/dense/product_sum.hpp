@@ -15,8 +15,8 @@ namespace tightdp {
 // partial sums of a few hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
-// Describes the release out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
-// rounded to an integer. The result depends on integers alone, hence not on the order of additions.
+// Describes the release out = scale * (sum + noise), where the noise is a normal draw of standard deviation
+// `deviation`, rounded to an integer. The result depends on integers alone, hence not on the order of additions.
 struct SumRelease {
     const random::RandomStream* stream;  // source of the noise. Null for no noise
     double deviation;                    // standard deviation of the noise in units of the grid, at most 2^39

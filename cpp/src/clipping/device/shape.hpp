@@ -43,7 +43,7 @@ struct RowShare {
 // has several blocks.
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;               // each group of rows takes four barriers, so it is large
+    static constexpr int kMostRows = 64;               // largest number of rows of a group, which takes four barriers
     static constexpr std::int64_t kMostColumns = 256;  // longer rows are faster in the second way
     static constexpr int kTeam = 8;                    // number of lanes that compute a norm
 

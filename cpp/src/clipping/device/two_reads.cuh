@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kSumThreads)
     if (team.lane() == 0) factors[row] = row_factor<T>(clip, row, square);
 }
 
-// Computes partial[chunk][column], the sums over the rows of a chunk. Each column of a chunk is added by one thread.
+// Computes partial[chunk][column], the sums over the rows of a chunk. One thread adds one column of a chunk.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     sums_kernel(DeviceClip clip, RowShare share, const double* factors, double* partial) {

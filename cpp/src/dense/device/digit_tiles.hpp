@@ -41,7 +41,7 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
     return (x - low_digit(x)) >> 8;
 }
 
-// Returns x, confined to [-most, most] for the largest number `most` of so many digits.
+// Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
 template <int digits>
 TIGHTDP_HD constexpr std::int32_t confine_to_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);

@@ -1,4 +1,4 @@
-// The kernels of integer products: one packs the digits of an operand, the other multiplies packed operands by the
+// The kernels of integer products. One packs the digits of an operand, and the other multiplies packed operands on the
 // matrix units. docs/theory/exact-products.md, section 8. Layouts and shares are in digit_tiles.hpp.
 #pragma once
 
