@@ -1,5 +1,5 @@
-// Runs the kernels of clipping/device (held_rows.cuh, two_reads.cuh, exact_kernels.cuh), the kernels of dense/device
-// and the stages of contour/batch on the host, for each block and each thread.
+// Runs a device's code on the host, for each block and each thread: the kernels of clipping/device (held_rows.cuh,
+// two_reads.cuh, exact_kernels.cuh) and of dense/device, and the stages of contour/batch.
 #pragma once
 
 #include <cstdint>

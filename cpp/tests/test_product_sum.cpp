@@ -77,7 +77,8 @@ void ends_of_32_bits() {
         }
 }
 
-// Tests the ways that use digits with 65,472 records, which is the limit for sums of digits, and with more records.
+// Tests the ways that use digits. 65,472 records are the limit for 32-bit sums of products of digits, and more records
+// are tested too.
 void ends_of_digits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);

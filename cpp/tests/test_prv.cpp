@@ -21,9 +21,9 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
                                 SampledLaw{0.5, 1 - 1e-9, true},
                                 SampledLaw{20, 1e-9, false}};
 
-// Tests the cells of the support of a privacy loss Y. They must have all mass except for the tail, no cell may be
-// negative, and their mean must be E[Y] to within half a cell. The probability of -y under the reversed law must be
-// e^{-y} times the probability of y.
+// Tests the cells of the support of a privacy loss Y. All mass but the tail must be in cells, no cell may be negative,
+// and the mean of the cells must be E[Y] to within half a cell. The reversed law must give -y the probability of y
+// times e^{-y}.
 void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;

@@ -144,8 +144,8 @@ class Clipper {
         }
     };
 
-    // Returns the sweep over the columns of a tile and over kSweepRows rows, from row `first` of the block on. Rows
-    // that are missing or not wanted are replaced by rows of zeros.
+    // Returns the sweep (tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
+    // on. Rows that are missing or not wanted are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
                 Wanted&& wanted) const noexcept {

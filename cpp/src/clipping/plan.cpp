@@ -17,7 +17,7 @@ constexpr std::size_t kTilesPerStripe = 2;
 // the columns.
 constexpr std::size_t kNarrowColumns = 8192;
 // Number of elements in a chunk of rows, which is some 20 microseconds of work, and smallest number of rows in a chunk.
-// If a chunk has 64 rows or more of float32, the chunks' own sums take at most a thirtieth of the memory of the data.
+// The sums of a chunk of 64 rows of float32 take 1/32 of the memory of these rows.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 

@@ -1,5 +1,5 @@
-// Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers. The orders of summation
-// and the rounding errors are described in docs/theory/clipping.md, sections 2 and 3.
+// Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers.
+// docs/theory/clipping.md, sections 2 and 3, describes the orders of summation and the rounding errors.
 #include "tile.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
 template <class T, bool transformed>
 using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 
-// Number of columns that are processed at a time, and of running sums of squares. The number does not depend on the
-// width of the registers, so that a column always belongs to the same running sum.
+// Number of columns that are processed at a time, and also of running sums of squares. The number does not depend on
+// the width of the registers, so that a column always belongs to the same running sum.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 

@@ -192,8 +192,8 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
 // holds bit i of byte p of all blocks.
 using Planes = std::uint64_t[16][8];
 
-// Transposes a matrix of 32 x 32 bits in place. The input consists of the 32 planes for one word of 32 blocks. The
-// output is this word of each block.
+// Transposes a matrix of 32 x 32 bits in place. This turns the 32 planes of one word of 32 blocks into the word of each
+// block.
 inline void transpose_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)

@@ -36,7 +36,7 @@ bool off(const Hard& h) {
 const char* arithmetic_fault() noexcept {
 #if defined(__x86_64__)
     const unsigned mode = _mm_getcsr();
-    const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ
+    const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ make subnormals zero
 #else
     const bool nearest = one + half_ulp == 1 && -one - half_ulp == -1;
     const bool gradual = smallest * half != 0 && subnormal * 0x1p1000 == 0x1p-74;

@@ -107,9 +107,9 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// Work within the scope of this object is not charged, but can be interrupted. Such scopes are used for tables that are
-// computed once for many questions, and for the last steps of a question whose budget is spent. Such work has to be of
-// bounded size.
+// Work within the scope of this object is not charged, but can be interrupted. Tables that are computed once for many
+// questions use such scopes, and so do the last steps of a question whose budget is spent. The work in a scope has to
+// be of bounded size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };

@@ -89,7 +89,7 @@ TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
 TIGHTDP_VINLINE Vec log1p(Vec x) {
     const Vec y = 1.0 + x;
     const Vec big = y - x;  // 1, up to the rounding error of y
-    // The rounding error of y is computed by exact differences. The formula depends on whether 1 or x is larger
+    // The rounding error of y is computed by exact differences. The formula depends on which of 1 and x is larger
     // (Dekker).
     const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
     return log_corrected(y, correction);
@@ -115,8 +115,8 @@ TIGHTDP_VINLINE Cis cism1(Vec x) {
                                       -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
     const Vec cm = z * horner(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0, -1.0 / 87178291200.0,
                               1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
-    // The low bits are the quadrant n mod 4. With c = cos r and s = sin r, (cos x, sin x) is (c, s), (-s, c), (-c, -s)
-    // or (s, -c) in the quadrants 0 to 3.
+    // The two low bits of `shifted` are the quadrant n mod 4. With c = cos r and s = sin r, (cos x, sin x) is (c, s),
+    // (-s, c), (-c, -s) or (s, -c) in the quadrants 0 to 3.
     const Mask quadrant = bits(shifted) & 3;
     const Mask odd = -(quadrant & 1);
     const Mask negate_cos = (Mask)(((quadrant + 1) & 2) == 2);
