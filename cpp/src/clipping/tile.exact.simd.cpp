@@ -11,8 +11,8 @@ namespace tightdp::TIGHTDP_ISA {
 
 namespace {
 
-// True for rows of float32 or a narrower type without a transform. The entries of such rows are squared exactly in
-// double, and four such rows at a time are added in float32. All other rows are squared and added in double.
+// True for rows of float32 or a narrower type without a transform (tile.hpp). The entries of such rows are squared
+// exactly in double, and four such rows at a time are added in float32. All other rows are squared and added in double.
 template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 

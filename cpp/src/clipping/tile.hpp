@@ -28,7 +28,7 @@ template <class F>
 }
 
 // Number of columns in a tile. The sums of a tile (8 KB) and the rows that are added to these sums stay in the
-// first-level cache. With half as many columns, starting and ending sweeps would take a tenth of the time.
+// first-level cache. With half as many columns, starting and ending sweeps (see below) would take a tenth of the time.
 inline constexpr std::int64_t kTileColumns = 1024;
 // Number of rows in a group. These rows are added in their own precision, and their sum is then added to the sum in
 // double.

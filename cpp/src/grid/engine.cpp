@@ -17,8 +17,9 @@ namespace tightdp::grid {
 namespace {
 
 // The engine answers in attempts. An attempt makes a plan of lattices (plan.hpp), composes the distributions by it
-// (run.hpp), and reads bounds off the two curves (profile.hpp). The width of bounds is upper - lower, and their
-// relative width is this difference divided by `upper`. A nat is a difference of 1 between natural logarithms.
+// (run.hpp), and reads bounds off the two curves (profile.hpp). plan.hpp explains tilts and windows, and pld/law.hpp
+// atoms. The width of bounds is upper - lower, and their relative width is this difference divided by `upper`. A nat is
+// a difference of 1 between natural logarithms.
 
 // ln of the fraction of the requested width that cutting off right tails may use up.
 constexpr double kCut = -4.6;

@@ -1,4 +1,5 @@
 // Estimates from sketches, the lists of lumps of mass that stand for distributions (docs/theory/grid.md, section 7).
+// estimate.hpp explains tilts, cumulants and windows.
 #include "estimate.hpp"
 
 #include <algorithm>

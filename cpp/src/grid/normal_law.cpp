@@ -1,6 +1,6 @@
 // Bounds by a normal approximation to the tilted sum of losses (docs/theory/grid.md, section 5.7). The tilt c
-// multiplies the mass at a loss y by e^{cy}. P-mass and Q-mass are explained in pld/law.hpp. A sketch is a choice of
-// edges of cells that cover a distribution (Density::sketch).
+// multiplies the mass at a loss y by e^{cy}. P-mass, Q-mass and dominance are explained in pld/law.hpp. A sketch is a
+// choice of edges of cells that cover a distribution (Density::sketch).
 #include "normal_law.hpp"
 
 #include <algorithm>

@@ -37,9 +37,9 @@ Outside outside(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. The weights are
-// wound round a circle as long as the window, so that mass outside of the window appears at points inside. The bound
-// holds for the mass that the window lacks, and for the mass that appears at wrong points.
+// Returns a bound on the tilted mass (lattice.hpp) outside of the window, in units of the side's weights. The weights
+// are wound round a circle as long as the window, so that mass outside of the window appears at points inside. The
+// bound holds for the mass that the window lacks, and for the mass that appears at wrong points.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;

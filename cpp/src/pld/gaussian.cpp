@@ -97,9 +97,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // Edges are a tenth of a standard deviation apart. This suffices to estimate cumulants to a few percent, and
-        // the best tilt more precisely. The edges surround the mode of Q on the left and the mode of P on the right. If
-        // the two modes are far apart, there is a gap between them.
+        // Edges are a tenth of a standard deviation apart. This suffices to estimate cumulants (Density::sketch) to a
+        // few percent. The edges surround the mode of Q on the left and the mode of P on the right. If the two modes
+        // are far apart, there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);

@@ -53,8 +53,8 @@ class Joined final : public Density {
         if (y > 0) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         if (!left_) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = left_->right_of(-y);
-        // The density left_ has the Q-mass s e^{y} and the P-mass s + t over [-y, inf). The mirror image exchanges
-        // these masses.
+        // The density left_ has the Q-mass s e^{y} and the P-mass s + t (law.hpp) over [-y, inf). The mirror image
+        // exchanges these masses.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
                 {logaddexp(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
     }

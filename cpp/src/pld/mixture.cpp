@@ -324,7 +324,8 @@ class Mixture final : public Density {
             static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
         double low = at > 0 ? outputs_[at - 1] : -kInfinity, high = at < size ? outputs_[at] : kInfinity, z = 0;
         if (at > 0 && at < size) {
-            // A cubic is used where the slopes of both ends account for most of the rise, and a chord elsewhere.
+            // A cubic is used where the slopes of both ends account for most of the rise, and a straight line
+            // elsewhere.
             const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
             const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
             const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);

@@ -51,8 +51,8 @@ class Sampled : public Density {
     double q_;
 };
 
-// The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass of a
-// cell stays the same, and its mass t (CellBlock) is multiplied by q.
+// The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass
+// (law.hpp) of a cell stays the same, and its mass t (CellBlock) is multiplied by q.
 class Remove final : public Sampled {
   public:
     using Sampled::Sampled;

@@ -1,6 +1,6 @@
-// The formulas by which the threads of a device (GPU) compute the exact form. Each row becomes the same integers as on
-// the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh. Compile without contraction of
-// a * b + c to fused multiply-adds.
+// The formulas by which the threads of a device (GPU) compute the exact form (clipping/clipped_sum.hpp). Each row
+// becomes the same integers as on the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh.
+// Compile without contraction of a * b + c to fused multiply-adds.
 #pragma once
 
 #include <cstdint>

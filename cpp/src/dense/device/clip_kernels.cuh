@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(kRowThreads) row_units_kernel(const T* x, std:
     const LaneTeam<kRowLanes> team;
     const std::int64_t asked =
         static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kRowLanes) + threadIdx.x / kRowLanes;
-    // Every lane of a warp has to take part. A team that has no row of its own repeats the last row.
+    // Every lane of a warp has to take part. A team of lanes (runtime/warp_team.cuh) that has no row of its own repeats
+    // the last row.
     const std::int64_t k = asked < rows ? asked : rows - 1;
     const T* const row = x + k * columns;
     double sum = 0;

@@ -76,7 +76,7 @@ TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k,
     return sum;
 }
 
-// Turns the errors of record first + k into its weights, which are integers unless the layer is formed.
+// Turns the errors of record first + k into its weights, which are integers unless the layer is formed (DenseLayer).
 template <class T>
 TIGHTDP_HD inline void clip_record(const DeviceClipRecords& c, std::int64_t k) {
     double top = !c.taken || c.taken[c.first + k] ? 0.0 : 2 * kDeviceFinite;
