@@ -41,7 +41,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
     row_bytes = columns * element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
-    // Each stripe ends with the last tile whose middle is before the end of the stripe's share of the columns.
+    // A tile belongs to the stripe in whose equal share of the columns the tile's middle lies.
     std::size_t most_tiles = 0;
     stripes.push_back(0);
     for (std::size_t s = 1; s <= count; ++s) {

@@ -516,7 +516,7 @@ class Mixture final : public Density {
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;  // the limits of the losses
     bool shared_ = false;  // whether P includes components behind
-    std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
+    std::vector<double> losses_, outputs_, slopes_;  // at the nodes, losses_ and outputs_ ascending
     std::vector<double> sketch_;
 };
 

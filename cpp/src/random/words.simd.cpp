@@ -105,9 +105,9 @@ struct AesRegister<64> {  // uses masked intrinsics with full masks, since GCC 1
 };
 #endif
 
-// The constraint "x" allows only the first sixteen registers. With these registers, the assembler encodes instructions
-// on 128 bits in a form that every processor with AES and AVX has. With the other registers, the instructions would
-// need VAES and AVX-512.
+// The constraint "x" allows only the first sixteen registers. With these registers, every processor with AES and AVX
+// can run the encoding of instructions on 128 bits. With the other registers, the instructions would need VAES and
+// AVX-512.
 template <class Word>
 inline __attribute__((always_inline)) void aes_round(Word& x, const Word& key) {
     if constexpr (sizeof(Word) == 16) {
@@ -125,9 +125,9 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
     }
 }
 
-// The numbers of a tile's 64 blocks, ready for an exclusive or with the counter blocks in the registers. Among four
-// successive registers, register i has the blocks 4 p + i for successive values of p. The transposition in aes_tiles
-// brings the encrypted words into the order of the tile.
+// The numbers of a tile's 64 blocks, ready for an exclusive or with the counter blocks in the registers. Register i of
+// each group of four has the blocks 4 p + i for successive values of p. The transposition in aes_tiles brings the
+// encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};

@@ -29,8 +29,9 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// Makes the workers of a job wait for each other. A worker spins, since most waits take microseconds. During a longer
-// wait, as on a machine with more threads than processors, the worker yields its processor.
+// Makes the workers of a job, one call of parallel(), wait for each other. A worker spins, since most waits take
+// microseconds. During a longer wait, as on a machine with more threads than processors, the worker yields its
+// processor.
 class SpinBarrier {
   public:
     void wait(int workers) noexcept;

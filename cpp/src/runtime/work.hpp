@@ -114,7 +114,7 @@ struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };
 
-// Makes the calling thread stop when the given flag is set, within its scope.
+// Makes the calling thread stop when the given flag is set, as long as the object exists.
 using StopsOn = Scoped<&Counter::stop>;
 
 }  // namespace work
