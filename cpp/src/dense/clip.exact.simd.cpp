@@ -141,8 +141,8 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
     return lanes[0];
 }
 
-// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k, where A is the centre in integers,
-// f its factor, and b the scale (DenseLayer).
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here A is the centre in integers, f
+// its factor, and b the scale (DenseLayer).
 TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;

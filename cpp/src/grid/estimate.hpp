@@ -42,8 +42,8 @@ class Sketches {
     // an integer, as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left), relative to
-    // the tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
+    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left) is below
+    // e^{-log_left} times the tilted mass E[e^{tilt Y}], divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
     // least() and most() return the smallest and the largest sum of losses, with `share` as in cumulant().

@@ -8,8 +8,8 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// Largest ratio of a plan's cost (Shape::cost), which is about the number of points of all levels, to the number of
-// points that the largest level may have.
+// Largest ratio of a plan's cost to the number of points that the largest level may have. The cost (Shape::cost) is
+// about the number of points of all levels.
 constexpr double kMostCost = 3;
 // If all atoms of a single distribution lie on the points of one lattice, this lattice is used. For `count` steps,
 // kMostLean is then the largest value of tilt * spacing - ln(count). At this value, the event that all steps have their

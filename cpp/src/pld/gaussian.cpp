@@ -157,8 +157,8 @@ class Gaussian final : public Density {
     }
 
     // Computes a cell as a sum of positive terms (grid.md, section 6.3). Up to one unit of loss from its left end, the
-    // cell is cut into pieces with masses s' and t'. Then t is the sum over the pieces of (1 - e^{-w}) (s' + t') +
-    // e^{-w} t', where w is the loss at the left end of the piece minus the loss at the left end of the cell. Further
+    // cell is cut into pieces with masses s' and t'. Then t is the sum of (1 - e^{-w}) (s' + t') + e^{-w} t' over the
+    // pieces. Here w is the loss at the left end of the piece, minus the loss at the left end of the cell. Further
     // right, s = q and t = p - q for two masses p and q. The difference loses few digits, because s is at most t / (e -
     // 1) there.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {

@@ -139,7 +139,7 @@ class Labelled final : public Density {
     double log_one_, log_other_, rel_;
 };
 
-// Returns the density of P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0) at losses >= 0, where N(a) has the
+// Returns the density at losses >= 0 of the pair P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0). N(a) has the
 // mean a and the standard deviation 1.
 std::shared_ptr<const Density> opposed(double mu, double q) {
     return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);

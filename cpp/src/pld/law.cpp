@@ -50,7 +50,7 @@ class Exponential final : public Density {
     std::vector<double> sketch() const override {
         std::vector<double> edges;
         // Sketches are estimates, so any numbers of edges are allowed. A tilt t multiplies the mass at a loss y by
-        // e^{ty}, so large tilts give weight to losses near the right end only. Near that end, each second edge halves
+        // e^{ty}, so large tilts give weight to losses near the right end only. Near that end, every second edge halves
         // the distance to the end, until doubles no longer tell edges apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);

@@ -1,5 +1,5 @@
-// Privacy loss distributions as the grid engine represents them. A distribution consists of a density, which is known
-// by the exact masses of cells, of atoms, which are single losses with positive mass, and of a mass at infinity.
+// Privacy loss distributions as the grid engine represents them. A distribution consists of a density, of atoms, and of
+// a mass at infinity. The density is known by the exact masses of cells. An atom is a single loss with positive mass.
 //
 // A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
 // distributions of a mechanism's output on two data sets that differ by one record. The P-mass of a set of outputs is

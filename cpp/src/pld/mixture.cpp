@@ -423,7 +423,7 @@ class Mixture final : public Density {
     };
 
     // Returns, for each component, the cells between consecutive outputs in which the component counts. A component
-    // does not count in a cell if, at both ends of the cell, its share is tiny (kFaint) compared with the share of
+    // does not count in a cell if its share is tiny (kFaint) at both ends of the cell, compared with the share of
     // another component on its side (mixtures.md, section 3).
     std::vector<Cells> list_cells(const double* z, std::size_t count) const {
         std::vector<Cells> found(components_.size());
@@ -632,7 +632,7 @@ LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<We
     };
     const Rounded high = rounded(true), low = rounded(false);
     const LawPtr upper = law_of(high, lost, rel);
-    // Shifts that are the same rounded up and down were neither rounded nor merged.
+    // If rounding up and rounding down gave the same shifts, no shift was rounded or merged.
     return {upper, lost == 0 && high == low ? upper : law_of(low, lost, rel)};
 }
 

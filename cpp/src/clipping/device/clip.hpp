@@ -44,8 +44,8 @@ struct DeviceClip {
 // Number of columns that a team squares at a time when it computes the norm of a row.
 inline constexpr std::int64_t kDevicePiece = 4096;
 
-// Returns the largest number of additions through which a square passes: the additions in a lane's share of a piece,
-// then of the lanes of a team, and then of the pieces.
+// Returns the largest number of additions through which a square passes. These are the additions in a lane's share of a
+// piece, of the lanes of a team, and of the pieces.
 TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }

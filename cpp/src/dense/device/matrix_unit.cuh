@@ -9,8 +9,8 @@ namespace tightdp::cuda {
 
 // Adds to sums[m][n] the products left[m][k] right[k][n] of 32 signed bytes, for m < 16 and n < 8. The lanes of a warp
 // share the matrices. Lane l holds the sums of the rows l / 4 and l / 4 + 8 in the columns 2 (l mod 4) and 2 (l mod
-// 4) + 1. The lane also holds bytes of these two rows of `left` and of the column l / 4 of `right`: four bytes from k =
-// 4 (l mod 4) on, and four from k + 16 on. All lanes of the warp have to take part.
+// 4) + 1. The lane also holds bytes of these two rows of `left` and of the column l / 4 of `right`. These are four
+// bytes from k = 4 (l mod 4) on, and four from k + 16 on. All lanes of the warp have to take part.
 __device__ inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right_low,
                                        std::uint32_t right_high) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
