@@ -60,8 +60,8 @@ class Builder {
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // The points x_i are rounded, unless the anchor and the spacing are such that each point is a double. An atom
-        // within snap_ of a point counts as lying on this point.
+        // The points x_i have rounding errors, unless each of them is a double. An atom within snap_ of a point counts
+        // as lying on this point.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {

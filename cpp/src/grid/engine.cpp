@@ -23,7 +23,7 @@ namespace {
 
 // ln of the fraction of the requested width that cutting off right tails may use up.
 constexpr double kCut = -4.6;
-// Logarithm of the largest width of ln delta for which a plan is made.
+// ln of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
@@ -71,7 +71,7 @@ bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Tells whether some distribution is too extreme to be estimated by a sketch, its list of lumps of mass. No plan can be
+// Tells whether some distribution is too extreme to be estimated by a sketch (a list of lumps of mass). No plan can be
 // made for such a distribution.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });

@@ -205,8 +205,8 @@ inline constexpr double kUserTotal = 1e-8;
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
              double anchor, double step, double total_rel = 0, bool cut = false);
 
-// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. It belongs to the mechanism that gives no
-// privacy with probability delta, and otherwise is binary randomised response with a privacy loss of +-epsilon.
+// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. Its mechanism gives no privacy with
+// probability delta, and otherwise is binary randomised response with a privacy loss of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
 
 // Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson

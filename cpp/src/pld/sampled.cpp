@@ -185,7 +185,8 @@ double mass_error(double slack) {
     return std::expm1(slack) * (1 + 8 * u);
 }
 
-// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. Its mass is q p + (1-q) p e^{-y}.
+// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. The new mass is q p + (1-q) p
+// e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
