@@ -73,7 +73,7 @@ std::size_t block_rows(std::size_t bytes_per_row) noexcept {
     // each block costs. At 142 KB a row, a tenth of the time is saved.
     if (kGroup * 3 / 2 * bytes_per_row <= second_level_cache * 85 / 100) return kGroup;
     // Rows of up to the cache's size are still read faster from the next cache than from memory. Longer rows are read
-    // twice from memory. A block then has as many rows as possible, so that the sums are read fewer times.
+    // twice from memory. A block then has as many rows as possible, because the sums are read once for each block.
     return bytes_per_row <= second_level_cache ? kSweepRows : kBlockRows;
 }
 

@@ -277,7 +277,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     // If epsilon is above the largest sum of losses, delta is the mass at infinity.
     if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
     if (no_sketch(parts)) return;
-    // If delta is large, delta(0) is often smaller already, so that epsilon is 0. The search below works with ln delta,
+    // If delta is large, delta(0) is often at most delta, and epsilon is then 0. The search below works with ln delta,
     // which is not suited to this case.
     if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
         best = {0, 0};

@@ -32,8 +32,8 @@ int rung_of(double tilt) {
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
 // Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. There may be
-// other minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the
-// tail is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// other minima. A distribution with a heavy tail has one at larger tilts that depends only on the point where the tail
+// is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -289,9 +289,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
-    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise the window begins
-    // further left, where the mass left of the window is so small that its product with e^{-tilt length} is small
-    // enough.
+    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise the window begins left
+    // of epsilon, where the mass left of the window, times e^{-tilt length}, is small enough.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

@@ -30,8 +30,8 @@ struct Totals;
 
 // The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
 // sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. log_beyond
-// and ln(count) are rounded so that this mass becomes smaller. A distribution with a heavy tail has a useful tilt only
-// when it is cut off.
+// and ln(count) are rounded in the direction that makes this mass smaller. A distribution with a heavy tail has a
+// useful tilt only when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);

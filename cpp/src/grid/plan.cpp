@@ -14,7 +14,7 @@ constexpr double kMostCost = 3;
 // If all atoms of a single distribution lie on the points of one lattice, this lattice is used. For `count` steps,
 // kMostLean is then the largest value of tilt * spacing - ln(count). At this value, the event that all steps have their
 // largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A larger value
-// would only magnify rounding errors further left.
+// would only magnify rounding errors at smaller losses.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;

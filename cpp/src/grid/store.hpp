@@ -64,7 +64,7 @@ class Store {
     // Marks the result under the first `length` words as the first to be dropped when room is needed.
     void not_needed(const Key& words, std::size_t length);
 
-    // Sets the number of bytes that may be kept. Drops results at once until the rest fit.
+    // Sets the number of bytes that may be kept. Drops results at once until the remaining ones fit.
     void limit(std::size_t bytes);
     std::size_t bytes();
 

@@ -289,8 +289,9 @@ class Mixture final : public Density {
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
     }
 
-    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. A node is removed if its
-    // loss is not below the loss of a later node. Such nodes occur where the likelihood ratio falls or hardly rises.
+    // Removes nodes so that the losses of the remaining nodes ascend strictly, and returns these losses. A node is
+    // removed if its loss is not below the loss of a later node. Such nodes occur where the likelihood ratio falls or
+    // hardly rises.
     std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
         std::vector<Node> kept;
         for (const Node& node : nodes) {

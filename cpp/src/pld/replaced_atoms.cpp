@@ -82,9 +82,9 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
-        // The class of all (epsilon, delta)-DP mechanisms with a slightly larger delta, for which delta (2 + E) >= 1,
-        // has the losses infinity and 0. On a sample, the privacy profile is at most q times the profile of this class.
-        // The lower distribution belongs to removing a record.
+        // `more` is a slightly larger delta for which delta (2 + E) >= 1. The class of all (epsilon, more)-DP
+        // mechanisms has the losses infinity and 0 only. On a sample, the privacy profile is at most q times the
+        // profile of this class. The lower distribution belongs to removing a record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
         const LawPtr removed = approximate_dp(epsilon, delta);

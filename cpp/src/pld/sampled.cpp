@@ -19,8 +19,8 @@ double rounding(double log) {
 
 // The edges x of cells after sampling, and for each edge the loss y of the base distribution that becomes x. The base
 // distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, where sign is 1 for removing a record
-// and -1 for adding one. Rounding y has the same effect as changing x by at most `slack`. An edge has the same y, to
-// the last bit, by itself and in a block: mass between two different versions of an edge would be lost.
+// and -1 for adding one. Rounding y has the same effect as changing x by at most `slack`. An edge gets the same y, to
+// the last bit, alone and in a block, because mass between two different versions of an edge would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];

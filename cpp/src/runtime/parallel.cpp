@@ -86,7 +86,7 @@ class Pool {
                 thread.detach();
                 avoided_ = -1;
             }
-        } catch (const std::system_error&) {  // the system grants no more threads, and the team is smaller
+        } catch (const std::system_error&) {  // the system grants no more threads, so the team is smaller
         }
     }
 
