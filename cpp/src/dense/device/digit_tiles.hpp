@@ -87,7 +87,7 @@ struct ProductShares {
         std::int64_t output, column, stage;
     };
     TIGHTDP_HD Place place(std::int64_t block) const {
-        constexpr std::int64_t kBand = 8;  // number of blocks in a row with different outputs and the same columns
+        constexpr std::int64_t kBand = 8;  // number of consecutive blocks with the same columns
         const std::int64_t tile = block % (across * down), first = tile / (kBand * across) * kBand;
         const std::int64_t left = down - first, band = left < kBand ? left : kBand, in_band = tile - first * across;
         return {(first + in_band % band) * kBlockOutputs, in_band / band * kBlockColumns,
