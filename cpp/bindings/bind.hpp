@@ -1,5 +1,5 @@
-// The includes and helpers of every binding file. A binding holds no mathematics. It converts the arguments, releases
-// the interpreter's lock (the GIL), calls a function of the library and wraps the result.
+// The includes and helpers of every binding file. A binding converts the arguments, releases the interpreter's lock
+// (the GIL), calls a function of the library and wraps the result.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -1,6 +1,6 @@
-// Views arrays of any library as rows in memory. The arrays are arrays of NumPy, or objects that return a DLPack
-// capsule (DLPack 0.8 or 1, https://dmlc.github.io/dlpack). Nothing is copied. A view is valid as long as both the view
-// and the array exist.
+// Views arrays as rows in memory. The arrays are NumPy's, or objects of any library that return a DLPack capsule
+// (DLPack 0.8 or 1, https://dmlc.github.io/dlpack). Nothing is copied. A view is valid as long as both the view and the
+// array exist.
 #pragma once
 
 #include <cstdint>
@@ -146,7 +146,7 @@ inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, st
 }
 
 // Returns the type of a NumPy dtype, or nothing if the dtype is not supported. The function reads NumPy's character
-// code if there is one, since reading any other attribute of a dtype takes a microsecond.
+// code where this suffices, since reading any other attribute of a dtype takes a microsecond.
 inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;

@@ -1,4 +1,4 @@
-// Converts a run of the PRV engine from and to the tuples that Python uses.
+// Converts a run of the PRV engine, some steps with the same distribution, from and to the tuples that Python uses.
 #pragma once
 
 #include <string>

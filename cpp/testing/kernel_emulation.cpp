@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-// The fibers are those of the GNU C library. A build for another C library lacks this test.
+// The fibers of on_host.hpp need the GNU C library. A build for another C library lacks these tests.
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
@@ -47,7 +47,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
         const std::int64_t pieces = ceiling(clip.columns, kDevicePiece), warps = kSumThreads / kWarp;
         const RowShare share(clip.columns, clip.rows, machine.busy());
         const std::int64_t chunks = share.chunks(clip.rows);
-        // The initial value is not NaN, since for a NaN the norm would be computed again.
+        // The initial value is not NaN, since factors_kernel would compute the norm again for a NaN.
         std::vector<double> squares(static_cast<std::size_t>(clip.rows * pieces), 1e-20),
             factors(static_cast<std::size_t>(clip.rows), kPoison);
         partial.assign(static_cast<std::size_t>(chunks * clip.columns), kPoison);

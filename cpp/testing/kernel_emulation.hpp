@@ -1,5 +1,5 @@
-// Runs the kernels of clipping/device (held_rows.cuh, two_reads.cuh, exact_kernels.cuh), the kernels of dense/device
-// and the stages of contour/batch on the host, for each block and each thread.
+// Runs a device's code on the host, for each block and each thread: the kernels of clipping/device (held_rows.cuh,
+// two_reads.cuh, exact_kernels.cuh) and of dense/device, and the stages of contour/batch.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace tightdp {
 
-// A device as small as a test needs. The members are the number of multiprocessors, the bytes of shared memory of each,
-// and the number of blocks that a multiprocessor takes at once.
+// A small device: the number of multiprocessors, the bytes of shared memory of each, and the number of thread blocks
+// that a multiprocessor takes at once.
 struct SmallDevice {
     std::int64_t processors, shared, resident;
 };
@@ -24,19 +24,20 @@ struct SmallDevice {
 // Throws std::logic_error if threads write beyond shared memory or wait for ever.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum. `blocks` blocks or more run at a time.
+// Computes the exact form of tightdp::clipped_sum, as on a device that `blocks` thread blocks keep busy.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
 // Computes tightdp::cuda::release_sums.
 void emulate_release(const ClipRequest& request, const std::int64_t* sums);
 
-// Computes tightdp::add_integer_product as a device of so many multiprocessors would, with packed operands of at most
-// `packed_bytes` if possible. `three` says whether three stages fit in shared memory, or two. Returns the shares of the
-// blocks, for each chunk of records. Throws std::logic_error if a sum of 32 bits overflows.
+// Computes tightdp::add_integer_product as a device with `processors` multiprocessors would, with packed operands of at
+// most `packed_bytes` if possible. Shared memory has room for three stages if `three` is true, and for two otherwise.
+// Returns the shares of the thread blocks for each chunk of records. Throws std::logic_error if a sum of 32 bits
+// overflows.
 std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
                                                          std::int64_t packed_bytes, bool three);
 
-// Computes tightdp::add_products, without a release, in chunks of so many records. `full` says that layers are float64.
+// Computes tightdp::add_products, without a release, in chunks of `chunk` records. If `full`, the layers are float64.
 void emulate_product_sum(const ProductSum& request, bool full, std::int64_t processors, std::int64_t chunk);
 
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.

@@ -1,7 +1,7 @@
 // Runs the kernels of a device on the host, for tests. Each thread of each block is a fiber of one thread of the host.
-// Barriers, shuffles and asynchronous copies behave as on a device. To find errors, asynchronous copies are made only
-// when a thread waits for them. Shared memory is filled with NaNs at the start, and writes beyond its end are detected.
-// Threads that wait for each other for ever are detected.
+// Barriers, shuffles and asynchronous copies behave as on a device. Asynchronous copies are made only when a thread
+// waits for them, so that a missing wait shows. Shared memory is filled with NaNs at the start. Writes beyond its end,
+// and threads that wait for each other for ever, are detected.
 //
 // Include this header before any .cuh file. Only one launch can run at a time.
 #pragma once
@@ -49,10 +49,10 @@ struct Fiber {
     std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     Index thread, block_index;
-    const Barrier* awaited = nullptr;  // the barrier that the thread waits at, and its generation then
+    const Barrier* awaited = nullptr;  // the barrier at which the thread waits, and the generation found there
     std::int64_t awaited_generation = 0;
     double given = 0;                 // the argument of a shuffle or a vote
-    std::uint32_t digits[2][6] = {};  // the arguments of this matrix product and of the one before
+    std::uint32_t digits[2][6] = {};  // the arguments of this matrix product and the last one
     int product = 0;                  // index of the arguments of this product
     std::deque<std::vector<Copy>> batches;
     std::vector<Copy> open;
@@ -62,7 +62,7 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    // A launch fails after this number of rounds without progress. A block rests for fewer rounds.
+    // A launch fails after this number of rounds without progress. A block rests (run) for fewer rounds.
     static constexpr int kPatience = 200;
     static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 
@@ -224,12 +224,12 @@ inline void atomicAdd(unsigned long long* p, unsigned long long x) {
     on_host::here().moved();
 }
 
-// Fails if a sum does not fit in 32 bits.
+// Stands for the function of dense/device/matrix_unit.cuh. Fails if a sum does not fit in 32 bits.
 inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right_low,
                             std::uint32_t right_high) {
     on_host::Launch& l = on_host::here();
     const std::uint32_t given[] = {left[0], left[1], left[2], left[3], right_low, right_high};
-    // A lane that goes on to the next product waits there for those that still read the arguments of this one.
+    // A lane that goes on to the next product waits there for lanes that still read the arguments of this product.
     const int product = l.fiber->product ^= 1;
     std::copy_n(given, 6, l.fiber->digits[product]);
     l.wait(l.warp());

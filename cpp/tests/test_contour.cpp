@@ -16,7 +16,8 @@ int main() {
         largest = value > largest ? value : largest;
         const double bound = sinc_supremum(static_cast<double>(y));
         CHECK(bound >= largest * (1 - 1e-15L));
-        // The bound beyond y = 4.5 is the envelope of the lobes, which is larger than the supremum between lobes.
+        // The bound beyond y = 4.5 is the envelope of the lobes of |sin y| / y, which is above the supremum between two
+        // lobes.
         CHECK(bound <= largest * (y < 4.5L ? 1 + 1e-4L : 1.6L));
     }
     return check::failures;

@@ -81,7 +81,7 @@ void powers() {
         fft->power(p.data(), static_cast<std::uint64_t>(k), power.data());
         for (std::size_t i = 0; i < n; ++i) CHECK(std::fabs(power[i] - product[i]) <= 2 * RealFft::power_bound(9));
     }
-    // The result is a binomial distribution, since p is the centred square of (1/2, 1/2).
+    // The result is a binomial distribution, since p is that of two coin flips, moved to the mean 0.
     fft->inverse(product.data(), product.data());
     CHECK(check::near(product[0], 48620.0 / 262144, 1e-13));
     CHECK(check::near(product[9], 1.0 / 262144, 1e-9));

@@ -65,8 +65,8 @@ void odd_shapes() {
                 check_ways(integers(rows, outputs, columns, weights, inputs), kLargestIntegerProduct);
 }
 
-// Tests numbers of rows below, at and beyond the largest number whose sums fit in 32 bits. The sums of parts and digits
-// are as large as possible.
+// Tests numbers of rows around the largest number whose sums fit in 32 bits, with sums of parts and digits that are as
+// large as possible.
 void ends_of_32_bits() {
     for (const std::int64_t rows : {447, 448, 449, 512, 1024})
         for (const int sign : {1, -1}) {
@@ -77,7 +77,8 @@ void ends_of_32_bits() {
         }
 }
 
-// Tests the ways that use digits with 65,472 records, which is the limit for sums of digits, and with more records.
+// Tests the ways that use digits. 65,472 records are the limit for 32-bit sums of products of digits, and more records
+// are tested too.
 void ends_of_digits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);

@@ -21,9 +21,9 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
                                 SampledLaw{0.5, 1 - 1e-9, true},
                                 SampledLaw{20, 1e-9, false}};
 
-// Tests the cells of the support of a privacy loss Y. They must have all mass except for the tail, no cell may be
-// negative, and their mean must be E[Y] to within half a cell. The probability of -y under the reversed law must be
-// e^{-y} times the probability of y.
+// Tests the cells of the support of a privacy loss Y. All mass but the tail must be in cells, no cell may be negative,
+// and the mean of the cells must be E[Y] to within half a cell. The reversed law must give -y the probability of y
+// times e^{-y}.
 void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
@@ -61,10 +61,10 @@ void composition() {
     CHECK(epsilon({}, 1e-5, request).upper == 0);
 }
 
-// Half of the mass lies in the upper of two blocks. Each mass in the lower block is half a unit in the last place away
-// from a double that can be added to 1/2 exactly. Adding these masses one by one to 1/2 would err by the same half unit
-// 511 times, which is about 250 * 2^-53 in all. The points are so far apart that only the factor 1 - e^(eps - loss) of
-// the next point above eps differs noticeably from 1.
+// Tests the rounding bound where eps lies within a block of points. Half of the mass lies in the upper of two blocks.
+// Each mass in the lower block is half a unit in the last place away from a double that can be added to 1/2 exactly.
+// Adding these 511 masses one by one to 1/2 would err by about 250 * 2^-53. The points are so far apart that only the
+// factor 1 - e^(eps - loss) of the next point above eps differs noticeably from 1.
 void rounding_of_a_cut_block() {
     constexpr double unit = 0x1p-53, h = 50;
     const double c = (std::floor(0.5 / 511 / unit) + 0.49) * unit;
@@ -84,8 +84,8 @@ void rounding_of_a_cut_block() {
     CHECK(std::fabs(exact(eps) - target) <= curve.rounding_bound() + 16 * unit * (eps + 1) * c);
 }
 
-// One mass of a whole block is 1/2. Each other mass rounds down when it is added to 1/2, and up when it is discounted
-// before. Few of them may be added to 1/2, on machines with short vectors too.
+// Tests the rounding errors of sums over a block. One mass is 1/2. Each other mass rounds down when it is added to 1/2,
+// and up when it is discounted before. Even on machines with short vectors, only few masses may be added to 1/2.
 void rounding_of_a_whole_block() {
     constexpr double unit = 0x1p-53, h = 1e-3;
     std::vector<double> p(Curve::kBlock, 0.5), decay(Curve::kBlock, 1);

@@ -18,8 +18,8 @@ Direction direction(const std::string& name) {
     return name == "replace" ? Direction::replace : tightdp::contour::add_or_remove(name == "add");
 }
 
-// Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the tuple (aliasing,
-// truncation, quadrature, rounding) of the parts of the error.
+// Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the error budget (aliasing,
+// truncation, quadrature, rounding).
 py::tuple plain(const Result& r) {
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
@@ -28,8 +28,8 @@ py::tuple plain(const Result& r) {
 
 using Question = Result (*)(const Composition&, double, double);
 
-// Binds a question about a composition, which asks for epsilon or delta. The argument `sampled` of the bound function
-// is a list of triples (sigma, q, count).
+// Binds a function that computes epsilon or delta of a composition. The argument `sampled` of the Python function is a
+// list of triples (sigma, q, count).
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(

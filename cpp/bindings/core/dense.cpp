@@ -74,8 +74,8 @@ Matrix<T> tanh_of(const Matrix<T>& x) {
                      [&](T* out) { tightdp::tanh_of(x.data(), static_cast<std::int64_t>(x.size()), out); });
 }
 
-// A layer as (inputs, errors, steps, squares, bias, transform), where `transform` is (center, inverse_scale,
-// column_squares), or nothing if gradients are neither centred nor scaled.
+// A layer as (inputs, errors, steps, squares, bias, transform). `transform` is (center, inverse_scale, column_squares),
+// or None if gradients are neither centred nor scaled.
 template <class T>
 using Layer = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector, bool, std::optional<std::tuple<Vector, Vector, Vector>>>;
 
@@ -119,8 +119,7 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
 template <class T>
 using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
 
-// Returns the arguments of add_products, which are the layers of a sum, the bound, and the totals. `totals` is empty,
-// or has one array for each layer.
+// Converts the arguments of add_products. `totals` is empty, or has one array for each layer.
 template <class T>
 tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
                                 const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets>& totals) {

@@ -1,5 +1,5 @@
-// tightdp._core.dlpack_array: takes over a DLPack capsule of any device, and describes its array.
-// python/tightdp/release/cuda/arrays.py uses the description.
+// tightdp._core.dlpack_array: takes over a DLPack capsule of any device, and describes its array for
+// python/tightdp/release/cuda/arrays.py.
 #include "../dlpack.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
-// tightdp._core.GridLaw, which is a privacy-loss distribution of the grid engine, and the functions that bound epsilon
-// and delta of compositions of such distributions.
+// Binds tightdp._core.GridLaw, a privacy-loss distribution of the grid engine, and the functions that bound epsilon and
+// delta of compositions of such distributions.
 #include <array>
 
 #include "../bind.hpp"

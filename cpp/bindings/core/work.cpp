@@ -42,7 +42,8 @@ class Budget {
     std::unique_ptr<work::Budget> scope_;
 };
 
-// A flag that asks threads to stop. Python threads watch this flag while the call that started them waits for them.
+// A flag that asks threads to stop. The threads that a Python call starts watch this flag while the call waits for the
+// threads.
 class Stop {
   public:
     void set() { flag_->store(true, std::memory_order_relaxed); }

@@ -95,8 +95,8 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
 }
 
-// Adds rounded normals to `count` integers at `sums`, and writes them times `scale` to `out`. The integer with index i
-// gets draw i of the stream.
+// Adds rounded normals to the `count` integers at `sums`, and writes the results times `scale` to `out`. The integer
+// with index i gets draw i of the stream.
 void release_sums(Address sums, std::int64_t count, Address out, bool full, double scale, double deviation,
                   const SealedStream& noise, int device, Address stream) {
     ClipRequest r;
@@ -123,7 +123,7 @@ void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, 
 }
 
 // Clips the records of a batch and adds their gradients, in integers. `layers` is a list of (inputs, errors, columns,
-// outputs, totals), of which the arrays are float64 if `full`, and float32 otherwise.
+// outputs, totals). Inputs and errors are float64 if `full`, and float32 otherwise.
 void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, std::int64_t, Address>>& layers,
                   std::int64_t rows, bool full, double bound, double inverse_grid, Address taken, Address bounds,
                   bool fresh, int device, Address stream) {

@@ -21,8 +21,8 @@ namespace tightdp {
 namespace {
 
 // Number of tiles in a run. The rows of a block are added to all tiles of a run before the next run begins. The sums of
-// a run (64 KB) stay in the second-level cache. A run has up to 64 KB of each row, which are a few pages, and these are
-// read one after another. If rows come from memory, adding them tile by tile would take half as long again.
+// a run (64 KB) stay in the second-level cache. A run reads up to 64 KB of each row, a few pages in sequence. If rows
+// come from memory, adding them tile by tile would take half as long again.
 constexpr std::size_t kRunTiles = 8;
 constexpr std::size_t kRunColumns = kRunTiles * kTileColumns;
 
@@ -61,8 +61,8 @@ class Clipper {
 
     // Adds the rows [begin, end) in blocks of `rows` rows, for the stripes of `worker`. `begin` is the start of a
     // chunk. Each chunk of rows has its own sums in `sums`, one for each column. If `finish` is true, the rows are one
-    // chunk, and the sums are written to the output after the last block. If `finish` is true and there is only one
-    // block, `sums` has room for the kRunColumns columns of one run, since the sums of a run are not kept.
+    // chunk, and the sums are written to the output after the last block. If there is also only one block, `sums` has
+    // room for the kRunColumns columns of one run, since each run's sums are written at once.
     void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
@@ -73,9 +73,9 @@ class Clipper {
             block.follow(begin, rows, plan_.chunk_rows, end);
             double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
             norms(block, stripes, squared);
-            // Worker 0, the calling thread, decides for all workers whether to go on. Otherwise a worker might wait for
-            // a worker that has left. The decision for a block does not overwrite the decision for the previous block,
-            // which a slow thread may still read.
+            // Worker 0, the calling thread, decides for all workers whether to go on. A worker that decided alone might
+            // leave while others wait for it. Decisions for successive blocks are stored apart, because a slow thread
+            // may still read the decision for the block before.
             if (worker == 0) team.stopped[parity] = stop_.raised(0);
             team.barrier.wait(workers);
             if (team.stopped[parity]) return;
@@ -123,7 +123,7 @@ class Clipper {
     }
 
   private:
-    // Units of work (runtime/work.hpp) for the noise of a column, up to a few microseconds.
+    // Units of work (runtime/work.hpp) for the noise of a column, which may take a few microseconds.
     static constexpr std::size_t kNoise = 1024;
 
     // A block of at most kBlockRows rows of one chunk.
@@ -144,8 +144,8 @@ class Clipper {
         }
     };
 
-    // Returns the sweep over the columns of a tile and over kSweepRows rows, from row `first` of the block on. Rows
-    // that are missing or not wanted are replaced by rows of zeros.
+    // Returns the sweep (tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
+    // on. Rows that are missing or not wanted are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
                 Wanted&& wanted) const noexcept {
@@ -184,8 +184,8 @@ class Clipper {
     }
 
     // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time are added over the
-    // whole run. If each tile took all rows before the next tile, reading would be slow, because the processor
-    // prefetches the bytes of a row that follow the last read.
+    // whole run. Reading all rows of one tile before the next tile would be slow, because the processor prefetches the
+    // bytes that follow in the same row.
     void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];

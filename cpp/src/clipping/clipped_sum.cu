@@ -1,5 +1,5 @@
 // Computes clipped sums on a device in one of two ways. If rows are short, a thread block holds some of them in shared
-// memory between the computation of their norms and of their sums (device/held_rows.cuh). Other rows are read from
+// memory from the computation of their norms until they are added (device/held_rows.cuh). Other rows are read from
 // memory twice (device/two_reads.cuh). The formulas are in device/clip.hpp, and the choice of the way is in
 // device/shape.hpp.
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int kAddThreads = 1024;
 
 Machine machine_here() {
     const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    // Subtracts the kilobyte that is reserved for each block, and a little for the runtime.
+    // The 2048 bytes are the kilobyte that is reserved for each block, and some space for the runtime.
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     return {attribute(cudaDevAttrMultiProcessorCount), half};
 }

@@ -17,9 +17,9 @@ void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 // the result with noise has the same bits as on the CPU.
 void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
-// Adds the noise of a request to integers that were added before, and writes them times request.grid, which need not be
-// a power of two. The request has no rows. `sums` has an integer for each column, in device memory. The result has the
-// bits of tightdp::SumRelease (dense/product_sum.hpp).
+// Adds the noise of a request to the integers `sums`, multiplies the results by request.grid, which need not be a power
+// of two, and writes them. The request has no rows. `sums` has an integer for each column, in device memory. The result
+// has the same bits as a release by tightdp::SumRelease (dense/product_sum.hpp).
 void release_sums(const ClipRequest& request, const std::int64_t* sums, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

@@ -24,7 +24,7 @@ struct ClipSegment {
     std::ptrdiff_t stride;
     std::size_t columns;
     void* out;
-    std::uint64_t noise_index = 0;  // index in the random stream of the noise of the first column
+    std::uint64_t noise_index = 0;  // index, in the random stream, of the first column's noise
 };
 
 // The arguments of clipped_sum.

@@ -1,5 +1,5 @@
-// Computes the exact form on a device: squares, factors and integer sums, and then the noise. Compile without
-// contraction of a * b + c to fused multiply-adds.
+// Computes the exact form of a clipped sum on a device: squares, factors and integer sums, and then the noise. Compile
+// without contraction of a * b + c to fused multiply-adds.
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"

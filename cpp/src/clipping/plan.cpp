@@ -9,15 +9,15 @@
 namespace tightdp {
 namespace {
 
-// Largest number of stripes. There have to be enough stripes to share them out evenly over 2, 4, 8, ... threads. There
-// should be few stripes, because in each block of rows every thread reads the sums of squares of all stripes.
+// Largest number of stripes. There are enough stripes to share them out evenly over 2, 4, 8, ... threads. More stripes
+// would cost time, because in each block of rows every thread reads the sums of squares of all stripes.
 constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 2;
 // Largest number of columns for which threads share the rows among them. If there are more columns, the threads share
 // the columns.
 constexpr std::size_t kNarrowColumns = 8192;
 // Number of elements in a chunk of rows, which is some 20 microseconds of work, and smallest number of rows in a chunk.
-// If a chunk has 64 rows or more of float32, the chunks' own sums take at most a thirtieth of the memory of the data.
+// The sums of a chunk of 64 rows of float32 take 1/32 of the memory of these rows.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 
@@ -41,7 +41,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
     row_bytes = columns * element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
-    // Each stripe ends with the last tile whose middle is before the end of the stripe's share of the columns.
+    // A tile belongs to the stripe in whose equal share of the columns the tile's middle lies.
     std::size_t most_tiles = 0;
     stripes.push_back(0);
     for (std::size_t s = 1; s <= count; ++s) {
@@ -68,12 +68,12 @@ std::size_t block_rows(std::size_t bytes_per_row) noexcept {
     // space as its rows. Some space is lost to pages that fall on the same sets of the cache.
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
-    // Takes four rows if they fit in the cache beside their sums, which take as much space as two rows of float32. This
-    // gains more time than reading and writing the sums again costs. With rows of 142 KB, the gain is a tenth of the
-    // time.
+    // A block has four rows if they fit in the cache beside their sums, which take as much space as two rows of
+    // float32. The rows are then read from memory once, which saves more time than reading and writing the sums for
+    // each block costs. At 142 KB a row, a tenth of the time is saved.
     if (kGroup * 3 / 2 * bytes_per_row <= second_level_cache * 85 / 100) return kGroup;
     // Rows of up to the cache's size are still read faster from the next cache than from memory. Longer rows are read
-    // twice from memory. A block then has as many rows as possible, so that the sums are read fewer times.
+    // twice from memory. A block then has as many rows as possible, because the sums are read once for each block.
     return bytes_per_row <= second_level_cache ? kSweepRows : kBlockRows;
 }
 

@@ -43,8 +43,8 @@ struct ClipPlan {
 };
 
 // Returns the number of rows in a block, a multiple of kGroup, for threads that each work on `bytes_per_row` bytes of a
-// row. A block has as many rows as stay in the second-level cache between the computation of their norms and of their
-// sum.
+// row. A block has as many rows as stay in the second-level cache from the computation of their norms until they are
+// added.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;

@@ -1,5 +1,5 @@
-// Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers. The orders of summation
-// and the rounding errors are described in docs/theory/clipping.md, sections 2 and 3.
+// Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers.
+// docs/theory/clipping.md, sections 2 and 3, describes the orders of summation and the rounding errors.
 #include "tile.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace tightdp::TIGHTDP_ISA {
 
 namespace {
 
-// True for rows of float32 or a narrower type without a transform. The entries of such rows are squared exactly in
-// double, and four such rows at a time are added in float32. All other rows are squared and added in double.
+// True for rows of float32 or a narrower type without a transform (tile.hpp). The entries of such rows are squared
+// exactly in double, and four such rows at a time are added in float32. All other rows are squared and added in double.
 template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
@@ -28,13 +28,13 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
 template <class T, bool transformed>
 using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 
-// Number of columns that are processed at a time, and of running sums of squares. The number does not depend on the
-// width of the registers, so that a column always belongs to the same running sum.
+// Number of columns that are processed at a time, and also of running sums of squares. The number does not depend on
+// the width of the registers, so that a column always belongs to the same running sum.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
-// Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page.
-// If eight rows are read side by side, work on the other rows hides the wait. If the rows are read one by one, reading
+// Number of bytes by which each row is prefetched ahead. The processor's own prefetching stops at the end of a page. If
+// eight rows are read side by side, work on the other rows hides the wait. Without prefetching, reading rows one by one
 // takes a third longer.
 constexpr std::int64_t kAhead = 512;
 

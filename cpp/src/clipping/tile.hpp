@@ -28,9 +28,10 @@ template <class F>
 }
 
 // Number of columns in a tile. The sums of a tile (8 KB) and the rows that are added to these sums stay in the
-// first-level cache. With half as many columns, starting and ending sweeps would take a tenth of the time.
+// first-level cache. With half as many columns, starting and ending sweeps (see below) would take a tenth of the time.
 inline constexpr std::int64_t kTileColumns = 1024;
-// Number of rows that are added in their own precision before their sum is added to the sum in double.
+// Number of rows in a group. These rows are added in their own precision, and their sum is then added to the sum in
+// double.
 inline constexpr int kGroup = 4;
 // A sweep is one pass over the columns of a tile for a few rows. kMostGroups is the largest number of groups of rows in
 // a sweep. With more than eight rows at once, the processor would not prefetch all rows.

@@ -69,8 +69,8 @@ TIGHTDP_CLIP_INLINE FloatVec load(const clipping::BFloat16* p) {
 }
 
 // Converts floats to doubles, exactly. The function uses intrinsics, since GCC 12 splits the vector into halves for
-// __builtin_convertvector. The function uses the masked intrinsics with a full mask, since GCC 12 warns of an undefined
-// operand for intrinsics without a mask.
+// __builtin_convertvector. The intrinsics are masked, with a full mask, since GCC 12 warns of an undefined operand
+// otherwise.
 TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);

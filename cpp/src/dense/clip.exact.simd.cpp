@@ -1,9 +1,9 @@
-// Turns the errors r_k of each record k into integers w_k with |w_k (x) q_k| <= C / grid
-// (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's inputs, C is the
-// clipping norm, `grid` is the spacing of which gradients are multiples, and (x) is the outer product.
+// Turns the errors r_k of each record k, the derivatives of its loss by a layer's outputs, into integers w_k with |w_k
+// (x) q_k| <= C / grid (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's
+// inputs, C is the clipping norm, `grid` is the spacing of which gradients are multiples, and (x) is the outer product.
 //
-// The last step of each kernel compares the norm of the integers with the bound. A record that exceeds the bound
-// contributes nothing. The guarantee rests on this step alone, whatever rounding errors occur before.
+// The last step of each kernel compares the norm of w_k (x) q_k with the bound. A record that exceeds the bound
+// contributes nothing. The guarantee rests on this comparison alone, whatever rounding errors occur before.
 #include "layers.simd.hpp"
 #include "vec.hpp"
 
@@ -13,12 +13,11 @@ namespace {
 constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
-// Relative distance that is kept between the bound and the norm that clipping aims at, in addition to twice
-// DenseClip::slack. The distance exceeds the rounding errors of the norm, so that the last step never drops a record.
+// Clipping aims at a norm below the bound, by this relative distance plus twice DenseClip::slack. The distance exceeds
+// the rounding errors of the norm, so that the last comparison never drops a record.
 constexpr double kSlack = 0x1p-36;
 
-// Largest absolute value of an error in units of step grid, where `step` belongs to the record (DenseLayer::steps).
-// Larger errors are treated as infinite.
+// Largest |v| of load_errors(). Larger numbers are treated as infinite.
 constexpr double kFinite = 0x1p1022;
 
 // Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. The numbers v
@@ -58,8 +57,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     }
 }
 
-// Computes the squared norm |(v scale[k]) (x) q_k|^2 for each record k, over all layers. For one layer, it is the
-// layer's squares[k] = |q_k|^2 times the sum over outputs of (v scale[k])^2.
+// Computes the squared norm |(v scale[k]) (x) q_k|^2 for each record k, over all layers. For one layer, the squared
+// norm is squares[k] = |q_k|^2 times the sum over outputs of (v scale[k])^2.
 TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const double* scale, double* sums) {
     for (std::int64_t k = 0; k < kBlock; ++k) sums[k] = 0;
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -97,8 +96,8 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
     }
     const double reach = 1 - (kSlack + 2 * c.slack), longest = c.normalize ? __builtin_inf() : 1.0;
-    // The next loops have no branches, so that they vectorise. Rounding changes w (x) q by at most |q| / 2 for each
-    // output.
+    // The next loops have no branches, so that the compiler vectorises them. Rounding changes w (x) q by at most |q| /
+    // 2 for each output.
     for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = bound[k] * reach - 0.5 * __builtin_sqrt(margin[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) {
@@ -128,8 +127,8 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 
-// Sixteen running sums. Their number does not depend on the width of the registers, so the order of the additions does
-// not depend on it either.
+// Sixteen running sums, whatever the width of the registers, so that the order of the additions does not depend on the
+// width.
 struct Sixteen {
     Vec part[16 / kLanes];
 };
@@ -142,8 +141,8 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
     return lanes[0];
 }
 
-// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k, where A is the centre in integers,
-// f its factor, and b the scale (DenseLayer).
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here A is the centre in integers, f
+// its factor, and b the scale (DenseLayer).
 TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;
@@ -206,7 +205,8 @@ void scaled(const DenseClip& c) {
             f = factor > 0 ? nearest(factor * kCenterUnit) : 0.0;
             for (std::int64_t i = 0; i < rows; ++i)
                 v[i * kBlock + k] = factor > 0 ? nearest(v[i * kBlock + k] * factor) : 0.0;
-            // The integers are below 2^53, hence exact, and all terms of the sums are positive.
+            // The integers are below 2^53, hence exact. All terms of the sum are positive, so its relative error is
+            // small.
             if (!(scaled_square(c, v, f, k) <= c.bound * c.bound * (1 - c.slack))) scale[k] = 0;
         } else if (c.norms) {
             c.norms[k] = 0;

@@ -1,4 +1,4 @@
-// Runs the loops of layers.simd.hpp on several threads, and adds their integers up.
+// Runs the loops of layers.simd.hpp on several threads, and adds up the integers that the threads compute.
 #include "layers.hpp"
 
 #include <algorithm>

@@ -45,11 +45,10 @@ struct OuterSum {
     std::int64_t* out;
 };
 
-// Computes sum_k m_k modulo 2^64. Record k contributes the integers m_k = w_k (x) q_k - f_k A, where w_k are its
-// rounded clipped errors, q_k its rounded inputs, A the centre and f_k the integer factor of the centre
-// (docs/theory/exact-products.md, sections 3 and 5). Without a scale, |m_k| <= bound. With a scale b,
-// |m_k grid / b| <= bound. Both inequalities hold whatever the shares are. Precondition: every |w q| and |m| is at most
-// 2^39.
+// Computes sum_k m_k modulo 2^64. Record k contributes the integers m_k = w_k (x) q_k - f_k A
+// (docs/theory/exact-products.md, sections 3 and 5). Here w_k are its rounded clipped errors, and q_k its rounded
+// inputs. A is the centre, and f_k its integer factor. |m_k| <= bound if there is no scale, and |m_k grid / b| <= bound
+// for a scale b, whatever the shares are. Precondition: every |w q| and |m| is at most 2^39.
 template <class T>
 void outer_sum(const OuterSum& request);
 

@@ -23,14 +23,14 @@ struct ForBothTypes {
     }
 };
 
-// Number of columns in one line of the affine map. A line is 64 bytes, whatever the width of the registers.
+// Number of columns in one line. The affine map adds inputs in lines of 64 bytes, whatever the width of the registers.
 template <class T>
 inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
 // The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T.
 // The sum is added in the order of exact-products.md, section 1. `bias` may be null. If columns < kLine<T>, the weights
 // of an output are `columns` numbers. Otherwise the weights of an output are ceil(columns / kLine<T>) lines. The last
-// line covers the last kLine<T> columns, with weight 0 for the columns that the previous line covers as well.
+// line covers the last kLine<T> columns. Its weights are 0 for the columns that the line before covers too.
 template <class T>
 struct Affine {
     const T* inputs;
@@ -56,9 +56,9 @@ template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
     // Computes steps[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the integers of
-    // row k. A step of 0 means that the record contributes nothing. `least` is a power of two, and |q_k| lies in about
-    // [least, 2 least). If `least` is 0, rows are not rounded to integers. The steps are then 1 or 0, and
-    // squares[k] >= |x_k|^2.
+    // row k. If the step is 0, the record contributes nothing. `least` is a power of two, and |q_k| lies in about
+    // [least, 2 least). If `least` is 0, rows are not rounded to integers. The steps are then 1 or 0, and squares[k] >=
+    // |x_k|^2.
     void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
                   double* squares);
     void (*quantize)(const QuantizedRows<T>& r);

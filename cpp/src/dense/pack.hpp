@@ -7,9 +7,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Computes the integers of `width` columns of row k, from column j on. The integers are zeros beyond the last column
-// and beyond the last row. The integers are also zeros if the row's step is 0, since such a row may have entries that
-// are not finite.
+// Computes the integers of `width` columns of row k, from column j on. The integers are zeros beyond the last column or
+// row. They are also zeros if the row's step (InputBlock) is 0, since such a row may have entries that are not finite.
 template <int width, class T>
 TIGHTDP_VINLINE void row_integers(const InputBlock<T>& b, std::int64_t k, std::int64_t j,
                                   std::int32_t* __restrict out) {

@@ -14,8 +14,8 @@
 namespace tightdp {
 namespace {
 
-// A thread works on one piece of a layer at a time, which has some outputs and as many columns as fit. The sums of a
-// piece take at most 512 KB, so they stay in the second-level cache from the first record until the noise is added.
+// A thread adds one piece of a layer at a time, the sums of some outputs and columns. The sums of a piece take at most
+// 512 KB, so they stay in the second-level cache from the first record until the noise is added.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
 // Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk of records, if there are running
 // totals.

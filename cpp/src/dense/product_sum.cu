@@ -12,7 +12,8 @@ unsigned launched(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
-// The layers of a chunk of records on the device, with memory for the units of rows and for the weights.
+// The layers of a chunk of records on the device, with memory for the steps and squares of rows (RowKernels::units) and
+// for the weights.
 template <class T>
 class LayerChunk {
   public:

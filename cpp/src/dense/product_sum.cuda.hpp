@@ -8,12 +8,12 @@
 
 namespace tightdp::cuda {
 
-// Computes tightdp::add_integer_product, with the same integers. All pointers point to device memory. Weights beyond
+// Computes the same integers as tightdp::add_integer_product. All pointers point to device memory. Weights beyond
 // kLargestWeight and inputs beyond kLargestEntry are confined to these limits. The function returns when the work is
 // queued on `stream`, without waiting for the result. Throws Error.
 void add_integer_product(const IntegerProduct& p, cudaStream_t stream);
 
-// Computes tightdp::add_products without a release, with the same integers. All pointers of the request and its layers
+// Computes the same integers as tightdp::add_products without a release. All pointers of the request and its layers
 // point to device memory. Steps and squares of layers are computed here, and those of the request are not read. The
 // function returns when the work is queued on `stream`, without waiting for the result. Throws Error.
 template <class T>

@@ -1,5 +1,5 @@
 // Adds clipped gradients of layers, which are outer products of errors and inputs, to running totals on several
-// threads. The gradients are integers, multiples of a grid. The same pass can add the noise and write the release
+// threads. Gradients are integers in units of a grid's spacing. The same pass can add the noise and write the release
 // (docs/theory/exact-products.md, sections 7 and 8).
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace tightdp {
 
-// Largest clipping norm, divided by the spacing `grid` of which all gradients are multiples. With this limit, the
+// Largest clipping norm, divided by the spacing `grid` of which all gradients are multiples. Up to this limit, the
 // partial sums of a few hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
-// Describes the release out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
-// rounded to an integer. The result depends on integers alone, hence not on the order of additions.
+// Describes the release out = scale * (sum + noise), where the noise is a normal draw of standard deviation
+// `deviation`, rounded to an integer. The result depends on integers alone, hence not on the order of additions.
 struct SumRelease {
     const random::RandomStream* stream;  // source of the noise. Null for no noise
     double deviation;                    // standard deviation of the noise in units of the grid, at most 2^39
@@ -28,8 +28,8 @@ struct SumRelease {
 
 // The arguments of add_products.
 struct ProductSum {
-    // The layers, all of one element type, without bias and centre. `formed` (DenseLayer) is true for those with one
-    // output: their products are computed as floats and then truncated to integers.
+    // The layers, all of one element type, without bias and centre. `formed` (DenseLayer) is true for layers with one
+    // output, whose products are computed as floats and then truncated to integers.
     std::vector<DenseLayer> layers;
     std::int64_t rows;               // number of records
     double bound, inverse_grid;      // clipping norm / grid, at most kLargestProductBound, and 1 / grid

@@ -13,8 +13,8 @@
 
 namespace tightdp {
 
-// Largest absolute values of weights and inputs. Larger numbers are confined to these limits. The limits are the
-// largest numbers of three and of two signed digits of eight bits.
+// Largest absolute values of weights and inputs: the largest numbers of three and of two signed digits of eight bits.
+// Larger weights and inputs are confined to these limits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
 // The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
@@ -84,8 +84,7 @@ TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // emulation of tdpbssd 
 // Returns the way with this number, counted from 0, among the ways that this machine supports. Returns null if there
 // are fewer ways.
 const ProductWay* product_way(int number);
-// Returns the way in use. This is the way that was chosen last, or otherwise the fastest way of a short trial at the
-// first use.
+// Returns the way that was chosen last. If none was chosen, a short trial at the first use finds the fastest way.
 const ProductWay& serving_way();
 // Chooses the way in use by its number. If the number is -1, the trial decides. All ways return the same bits. A forked
 // child process makes its own trial.

@@ -141,8 +141,7 @@ TIGHTDP_VINLINE DoubleVec nearest_of(DoubleVec x, double step) {
     return (x * step + kNearest) - kNearest;
 }
 
-// Factor that makes up for the rounding errors of a sum of up to 2^32 squares, so that the product is at least the true
-// sum.
+// Factor that turns a computed sum of up to 2^32 squares into an upper bound on the true sum.
 constexpr double kRoundedUp = 1 + 0x1p-24;
 
 template <class T>

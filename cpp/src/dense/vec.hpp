@@ -29,8 +29,8 @@ TIGHTDP_VINLINE Register<T> load_register(const T* p) {
 }
 
 // Rows with |x|^2 above kLargestSquare contribute nothing, and rows with |x|^2 below kLeastSquare count as zeros.
-// Between the two limits, no square that matters underflows, and all powers of two in the computations are normal
-// doubles.
+// Between the two limits, no square underflows that would change |x|^2, and all powers of two in the computations are
+// normal doubles.
 inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
 
 // Adding 1.5 * 2^52 to x and subtracting it again rounds x to the nearest integer, with ties to even, if |x| < 2^51.

@@ -1,5 +1,5 @@
 // Spectra of weights, their products, and bounds on their errors (docs/theory/grid.md, section 5.1). Weights are wound
-// round a circle: the weight with the index i is added to the point i mod n.
+// round a circle of n points: the weight with the index i is added to the point i mod n.
 #include "compose.hpp"
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest weight that may be missing at each point, because the loop that computes masses (grid_tilt) returns zero for
-// results below e^-708.
+// Bound on the weight that may be missing at each point, because grid_tilt() returns zero instead of exponentials below
+// e^-708.
 constexpr double kUnseen = 1e-300;
-// Units of work (runtime/work.hpp). A transform, a product, and a power with its winding take the first three for each
-// point of the circle. Moments take the fourth for each weight.
+// Units of work (runtime/work.hpp). A transform, a product and a power take the first three for each point of the
+// circle. Moments take the fourth for each weight.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
@@ -27,7 +27,7 @@ struct Circle {
     double norm1 = 0, norm2 = 0;
 };
 
-// Multiplies weights by `scale` and winds them round a circle of n points. The weight of index i is added at i mod n.
+// Multiplies weights by `scale` and winds them round a circle of n points.
 Circle wind(const Weights& weights, double scale, std::size_t n) {
     Circle c{AlignedArray::zeroed(n)};
     const std::size_t mask = n - 1;
@@ -91,15 +91,14 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
         out.nothing = true;
         return out;
     }
-    // The sum is scaled to a number so far below 1 that it stays below 1 with the errors of the transform and of the
-    // sum.
+    // The weights are scaled so that their sum is below 1 even with the errors of the transform and of `sum`.
     const double kappa = plan->rounding_bound();
     const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
     Circle circle = wind(w, scale, n);
     out.log_scale = w.log_scale - std::log(scale);
     out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
-    // Scaling and winding add a rounding error at each point. Weights that are too small for grid_tilt add an error
-    // too.
+    // Scaling and winding add a rounding error at each point. The last term of `error1` is for missing weights
+    // (kUnseen).
     const double span = std::max(law.span, static_cast<double>(w.w.size()));
     const double folds = std::ceil(span / static_cast<double>(n));
     out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
@@ -142,7 +141,8 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
     after.growth = before.growth + power * (factor.error1 + root_n * factor.error2);
     after.error1 = before.error1 + power * factor.error1;
     after.relative = before.relative + RealFft::power_bound(static_cast<std::uint64_t>(power)) + 4 * u;
-    // The error of the transform is multiplied by the k - 1 other factors of the power (docs/theory/fft.md, Corollary).
+    // A power z^k multiplies the transform's error in one factor by the k - 1 other factors (docs/theory/fft.md,
+    // Corollary).
     double passed = factor.norm2;
     if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
     after.error2 = before.error2 + power * (factor.error2 + kappa * passed);

@@ -32,15 +32,16 @@ struct OnCircle {
     double log_scale = 0, log_error = 0;
     double error1 = 0;
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
-    double last = 0, reach = 0;              // largest index of the true weights, and the sum of |last| over factors
+    double last = 0, reach = 0;              // largest index of a true weight, and the sum of |last| over factors
     // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
     // is included. `right` has a sum for each of the TailExponents (estimate.hpp) on the right, and `left` for each on
     // the left.
     TailExponents::Each right{}, left{};
-    double moments_size = 0;                 // bound on the sum of magnitudes of the terms of any entry of these arrays
+    double moments_size = 0;                 // for each entry of these arrays, bound on its terms' magnitudes in sum
 };
 
-// The upper or the lower side of one distribution on a circle of n points, scaled to a sum just under 1.
+// The upper or the lower side (lattice.hpp) of one distribution on a circle of n points. The weights add up to just
+// under 1.
 struct Spectrum : OnCircle {
     double error2 = 0, norm2 = 0;
 };
@@ -55,16 +56,15 @@ struct Product : OnCircle {
     bool empty = true;
 };
 
-// Multiplies `before` by a power of `factor`, in that order, and writes the product to `after`. `after` may be the same
-// object as `before`.
+// Writes the product of `before` and a power of `factor` to `after`, which may be the same object as `before`.
 void multiply(const Product& before, const Spectrum& factor, double power, Product& after);
 
-// Returns the weights of a product on the window of indices [first, first + n). The weights outside of the window are
-// not included. Winding adds them to weights inside of the window, and the errors do not cover this.
+// Returns the weights of a product on the window of indices [first, first + n). Winding has added the weights outside
+// of the window to weights inside of it, and the errors do not cover this.
 Inexact weights_of(const Product& product, std::int64_t first);
 
 // Cuts off both ends of the weights as far as the errors exceed the weights there. The moments (OnCircle) would
-// otherwise measure nothing but errors.
+// otherwise magnify the errors at the ends.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -14,8 +14,8 @@ namespace {
 // the lower weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
-// Writes the masses of a density to `cells`, tilted as described at Cells. Raises `slack` to the errors of the cells'
-// ends.
+// Writes the masses of a density to `cells`, tilted as described at Cells (lattice.hpp). Makes `slack` at least the
+// error of each cell's ends.
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
                  double& slack, double& work) {
     alignas(64) double x[CellBlock::kCells + 8], mass[CellBlock::kCells], spread[CellBlock::kCells],
@@ -60,8 +60,8 @@ class Builder {
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // The points x_i are rounded, unless the anchor and the spacing are such that each point is a double. An atom
-        // within snap_ of a point counts as lying on this point.
+        // The points x_i have rounding errors, unless each of them is a double. An atom within snap_ of a point counts
+        // as lying on this point.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {
@@ -87,10 +87,10 @@ class Builder {
     }
 
   private:
-    // Checks the result independently of how the masses were found. The upper distribution must have at least the whole
-    // P-mass and at most the whole Q-mass, and the lower distribution at most the whole P-mass. The check allows for
-    // the error that the masses of a user may have and for the rounding errors of these sums. If it fails, there is a
-    // mistake in the code, and the caller claims no bound.
+    // Checks the result independently of how the masses were found. The upper distribution must have a P-mass of at
+    // least 1 and a Q-mass of at most 1, and the lower distribution a P-mass of at most 1. The check allows for errors
+    // of masses that a user gave, and for rounding errors of these sums. A failure means that the code has a mistake,
+    // and the caller then claims no bound.
     bool plausible(const Discretised& out) const {
         constexpr double kSum = 1e-12, kBothSides = 1e-6;
         const double shift = lattice_.h * static_cast<double>(first_),
@@ -130,7 +130,7 @@ class Builder {
     }
 
     // Moves the density's mass left of the lattice up to the first point. Splits the mass right of the lattice between
-    // the last point and infinity, by the same rule as within a cell.
+    // the last point and infinity, as the mass of a cell is split between its ends.
     void add_tails() {
         const auto up = [](const LogMass& m) { return LogMass{m.log + std::log1p(m.rel), 0}; };
         const double left = x(0), right = x(cells_.mass.size());
@@ -152,8 +152,8 @@ class Builder {
 
     static double finite(double x) { return std::isfinite(x) ? x : 0; }
 
-    // Adds an atom: to a point if it lies there up to errors, else to the cell around it, else to the mass outside of
-    // the lattice.
+    // Adds an atom to the point on which it lies up to errors, or to the cell that contains it, or to the mass outside
+    // of the lattice.
     void add(const Atom& atom) {
         const auto last = static_cast<double>(cells_.mass.size());
         const double y = atom.loss, r = (y - lattice_.anchor) / lattice_.h - static_cast<double>(first_);

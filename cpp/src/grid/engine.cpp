@@ -17,52 +17,52 @@ namespace tightdp::grid {
 namespace {
 
 // The engine answers in attempts. An attempt makes a plan of lattices (plan.hpp), composes the distributions by it
-// (run.hpp), and reads bounds off the two curves (profile.hpp). The width of bounds is upper - lower, and their
-// relative width is this difference divided by `upper`. A nat is a difference of 1 between natural logarithms.
+// (run.hpp), and reads bounds off the two curves (profile.hpp). plan.hpp explains tilts and windows, and pld/law.hpp
+// atoms. The width of bounds is upper - lower, and their relative width is this difference divided by `upper`. A nat is
+// a difference of 1 between natural logarithms.
 
-// Logarithm of the fraction of the requested width that may be lost because right tails are cut off.
+// ln of the fraction of the requested width that cutting off right tails may use up.
 constexpr double kCut = -4.6;
-// Logarithm of the largest width of ln delta for which a plan is made.
+// ln of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
-// Largest number of lattice points of all levels and attempts together, divided by `most_points`. This number limits
-// the time.
+// Largest number of lattice points of all levels and attempts together, divided by `most_points`.
 constexpr double kMostWork = 2;
-// While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
+// While all attempts together used fewer than this fraction of `most_points`, an attempt without progress does not end
+// the search.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
-// Smallest factor by which an attempt may reduce the part of the width that comes from the lattice, if the attempt
-// before it brought little progress.
+// Smallest factor on Attempt::finer from one attempt to the next, if the width fell by less than a tenth.
 constexpr double kCautious = 0.1;
-// Relative width of an interval from which on the plan is assumed to have missed the curve, and the largest number of
-// bisections in that case.
+// If the relative width of an interval exceeds kLost, the plan is assumed to have missed the answer. At most kHalvings
+// bisections follow.
 constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
-// ln of a delta that is so small that only an upper bound is computed.
+// ln of the delta below which the engine computes an upper bound by one moment, and no lattice.
 constexpr double kNothing = -700;
 // Number of times that right tails are cut off to improve a guess at delta (about_delta), and the precision, in nats,
-// of a guess that is found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats
-// smaller.
+// of a guess that is found by bisection. This precision suffices, because the plan is made for a delta 6 nats below the
+// guess.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
 // Smallest delta for which epsilon_within() first compares delta with delta(0).
 constexpr double kLarge = 0.02;
-// Distance of epsilon below the mean loss, in standard deviations, from which on delta may be 1 within the requested
-// width. No lattice is needed to show this.
+// If epsilon is more than this many standard deviations below the mean loss, delta may be 1 within the requested width.
+// This is tested without a lattice.
 constexpr double kDeviations = 8;
-// Largest width of bounds that are read off the curve of another epsilon, in units of the requested width. Narrower
-// bounds would need a composition of their own.
+// If bounds at an epsilon that were read off another epsilon's curve are wider than kRead requested widths, the epsilon
+// gets a composition of its own.
 constexpr double kRead = 2;
 // Number of consecutive epsilons whose bounds are too wide (kRead), after which no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
-// The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
-// leaves exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
+// The normal approximation is tried for compositions of at least kLong steps if the relative width of the lattice's
+// bounds exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
 // hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand distinct distributions
-// takes most of them, and other bounds take a hundredth.
+// Largest number of units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand
+// distinct distributions takes most of these units, and other bounds take a hundredth of them.
 constexpr std::int64_t kUnits = 6'000'000'000;
 // Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;
@@ -71,7 +71,7 @@ bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Tells whether some distribution is too extreme to be estimated by a sketch, its list of lumps of mass. No plan can be
+// Tells whether some distribution is too extreme to be estimated by a sketch (a list of lumps of mass). No plan can be
 // made for such a distribution.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
@@ -109,7 +109,7 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// Intersects the bounds with the bounds of the normal approximation. The approximation has further units of work, so it
+// Intersects the bounds with the bounds of the normal approximation. The approximation has its own units of work, so it
 // is used even if the budget is spent. These units are charged too.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
@@ -125,7 +125,7 @@ double known(double term) {
     return term >= 0 ? term : HUGE_VAL;
 }
 
-// Returns the smallest delta that any privacy profile has at epsilon, rounded down.
+// Returns max(0, 1 - e^epsilon), rounded down. No privacy profile is below it.
 double least_delta(double epsilon) {
     return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
 }
@@ -161,7 +161,7 @@ struct Curves {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
-        const double low = found > 1 ? 1 : found;  // exceeds 1 if the masses that a user gave do, and may be NaN
+        const double low = found > 1 ? 1 : found;  // exceeds 1 if a user's masses add up to more, and may be NaN
         a.lower = least_delta(epsilon);
         a.upper = high <= 1 ? high : 1;  // 1 also if `high` is NaN
         if (low > a.lower) a.lower = low;
@@ -179,7 +179,7 @@ struct Curves {
         return upper.tilt + std::log(upper.value[from] / upper.value[to]) / (upper.h * static_cast<double>(to - from));
     }
 
-    // Computes the terms of the error budget, in units of delta.
+    // Computes the terms of the error budget, as errors of delta.
     void budget(double epsilon, double delta, double slope_, Bounds& a) const {
         const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
         a.rounding = known((upper.absolute + lower.absolute) * unit +
@@ -193,8 +193,8 @@ struct Curves {
 };
 
 // Settings of one attempt. `asked` is the requested relative width, and `finer` a factor on the part of this width that
-// the lattice may cause. `more_tail` is a margin for the mass outside of the windows, and `digits` the assumed
-// precision of sums, both in nats.
+// the lattice may cause. The mass outside of the windows is smaller than the width requires by the factor
+// e^{-more_tail}. The relative error of sums is assumed to be e^{-digits}.
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
@@ -226,12 +226,12 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // If there are several distributions, the atoms of one distribution may have missed the lattice by chance
-            // in one attempt.
+            // If there are several distributions, one attempt without progress proves little, because the atoms of one
+            // distribution may have missed the lattice by chance.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
-            // The width falls like h^2, or like h if atoms miss the lattice.
+            // The width falls like h^2, or like h if atoms miss the lattice, where h is the lattice's spacing.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
             const double finest = got > 0.9 * had ? kCautious : 1e-3;
             refined = std::clamp(std::pow(0.7 * width / got, 1 / order), finest, 0.5);
@@ -274,10 +274,10 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         return;
     }
     if (nothing_finite(parts)) return;
-    // Only the mass at infinity lies above the largest sum of losses.
+    // If epsilon is above the largest sum of losses, delta is the mass at infinity.
     if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
     if (no_sketch(parts)) return;
-    // If delta is large, delta(0) is often smaller already, so that epsilon is 0. The search below works with ln delta,
+    // If delta is large, delta(0) is often at most delta, and epsilon is then 0. The search below works with ln delta,
     // which is not suited to this case.
     if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
         best = {0, 0};
@@ -290,8 +290,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // Cutting off right tails changes ln delta by a hundredth of `asked`. The width of ln delta is larger than
-        // `asked` by a factor of about tilt * epsilon, which is rarely under 1.
+        // Cutting off right tails changes ln delta by e^kCut = 0.01 times `asked`. This is little, because the width of
+        // ln delta may be about tilt * epsilon times `asked`, and tilt * epsilon is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -307,8 +307,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // The formula by which make_plan() computes the width that a cell adds holds for small changes of ln delta
-        // only.
+        // make_plan() computes the width that a cell adds. The formula holds for small changes of ln delta only.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -330,10 +329,10 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
 }
 
 // Estimates ln delta(epsilon) by a bound from one moment E[e^{tY}] of the loss Y (Saddle), after right tails of mass
-// e^{cut} delta were cut off. The bound on delta is smaller if more is cut off, and for a smaller delta less may be cut
-// off. But one moment bounds a heavy tail badly, and a cut that is based on a bad bound may remove all mass beyond
-// epsilon. The bound on the rest is then smaller than the mass that was cut off. In this case the function searches for
-// the largest delta whose own cut leaves a bound of at least this delta.
+// e^{cut} delta were cut off. The first bound is made nearly without a cut, and each later one with the cut for the
+// bound before. One moment bounds a heavy tail badly, and the cut for a much too large bound may remove all mass beyond
+// epsilon. The next bound is then smaller than the mass that was cut off. In this case the function searches for the
+// largest delta whose own cut leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
@@ -445,8 +444,8 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
-        // The bounds that are computed last for an epsilon are not charged. So once the budget is spent, no further
-        // epsilon gets such bounds.
+        // delta_within() ends with bounds whose work is not charged. Once the budget is spent, no further epsilon gets
+        // them.
         if (work::exhausted()) break;
         // Bounds at larger epsilons are read off the same curves, as far as they are narrow enough.
         const Reader reader = [&](const Curves& curves) {

@@ -8,20 +8,19 @@
 
 namespace tightdp::grid {
 
-// Bounds on epsilon or delta, and the error budget that explains their width. The error terms are in the unit of the
-// bounds. Each term bounds what its kind of error adds to the width, except for `lattice`, which is the rest of the
-// width.
+// Bounds on epsilon or delta, and the error budget that explains their width. An error term bounds what its kind of
+// error adds to the width upper - lower. The term `lattice` is the width minus the other terms.
 struct Bounds {
     double lower = 0, upper = 0;
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
-    std::size_t points = 0;  // number of lattice points of the largest level
+    std::size_t points = 0;  // number of lattice points of the largest level (plan.hpp)
     int levels = 0;
     double work = 0;  // number of lattice points and of evaluations of densities, over all levels
 };
 
-// Bounds inf{epsilon >= 0 : delta(epsilon) <= delta}. The bounds have the relative width `width`, unless `most_points`
-// was reached or rounding errors prevent it. Preconditions: `parts` is not empty, 0 < delta < 1, and counts are at most
-// 2^53.
+// Bounds inf{epsilon >= 0 : delta(epsilon) <= delta}. The relative width is at most `width`, unless lattices of
+// `most_points` points do not suffice or rounding errors prevent it. Preconditions: `parts` is not empty, 0 < delta <
+// 1, and the count of each part is at most 2^53.
 Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
 
 // Returns how often, in this process, the lower end of an interval came out above the upper end. Any such crossing is a
@@ -29,11 +28,11 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
 std::size_t crossings();
 
 // Bounds delta(epsilon). The upper end is 0 only if epsilon lies beyond the support of the privacy loss. Otherwise the
-// upper end is at least 1e-307.
+// upper end is at least kLeast = 1e-307 (transform_free.hpp).
 Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
-// Bounds delta at `n` ascending epsilons, with as few compositions as possible. The bounds aim at twice the relative
-// width `width` or at the absolute width `floor`, whichever is wider. `lower` and `upper` have n entries.
+// Bounds delta at `n` ascending epsilons. Bounds for several epsilons come from one composition if the relative width
+// of each is at most twice `width`, or its absolute width at most `floor`. `lower` and `upper` have n entries.
 void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width, double floor,
             std::size_t most_points, double* lower, double* upper);
 

@@ -1,4 +1,5 @@
 // Estimates from sketches, the lists of lumps of mass that stand for distributions (docs/theory/grid.md, section 7).
+// estimate.hpp explains tilts, cumulants and windows.
 #include "estimate.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace tightdp::grid {
 namespace {
 
 constexpr int kOctave = 1 << kRungHalvings;
-// Number of parts from which on looking up the sum of their cumulants takes less time than adding them up.
+// Number of parts from which on looking up the sum of their cumulants takes less time than adding the cumulants.
 constexpr std::size_t kManyParts = 4;
 
 double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
@@ -31,8 +32,8 @@ int rung_of(double tilt) {
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
 // Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. There may be
-// other minima. A distribution with a heavy tail has a minimum further right that depends only on the point where the
-// tail is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// other minima. A distribution with a heavy tail has one at larger tilts that depends only on the point where the tail
+// is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -84,8 +85,8 @@ TailExponents::Each TailExponents::right() const {
     return found;
 }
 
-// If the support ends near the window's left end, very little mass may lie outside of the window. The largest exponents
-// show how little.
+// If the support ends near the window's left end, very little mass lies outside of the window. The largest exponents
+// give the best bounds on this mass.
 TailExponents::Each TailExponents::left() const {
     Each found{64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
     for (double& one : found) one = -left_from - left_unit * one;
@@ -125,7 +126,7 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
         const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
         std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
-        if (size < sketch.size) ++size;  // the lattice ends at the loss of this lump, which holds part of the mass
+        if (size < sketch.size) ++size;  // the last lattice point, at this lump, gets part of the mass beyond
         // The first and the last lump of a density stand for mass that extends further out.
         const auto gap = [&](std::size_t i) {
             return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
@@ -216,7 +217,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const Cut& cut = cuts_[part];
     const Sketch& s = *cut.sketch;
     const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
-    // Bisects for the first lump such that the mass up to it, tilted at the next lump, is not negligible.
+    // Bisects for the first lump up to which the mass is not negligible, if this mass is moved to the next lump and
+    // tilted there.
     std::size_t from = 0, end = cut.size - 1;
     while (from < end) {
         const std::size_t middle = from + (end - from) / 2;
@@ -240,8 +242,8 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
     const Cumulant at0 = sketches.cumulant(0);
     const double spread = std::sqrt(at0.variance) + 1e-300;
     const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
-    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances from the end
-    // below 1e-9 are not told apart.
+    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances below 1e-9 from
+    // the end are not told apart, so no larger tilts are tried.
     const double largest = 1e9 / std::max(std::abs(epsilon), spread);
     return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
                     std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });
@@ -277,8 +279,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
-    // Mass beyond epsilon + length would wrap round to where the kernel is not zero, and mass beyond `right` would be
-    // missing. `length` and `right` are chosen so that there is little mass beyond them.
+    // Mass beyond epsilon + length would wrap round to points where the kernel (estimate.hpp) is not zero, and mass
+    // beyond `right` would be missing. `length` and `right` are chosen so that there is little mass beyond them.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;
@@ -287,9 +289,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
-    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise the window begins
-    // further left, where the mass left of the window is so small that its product with e^{-tilt length} is small
-    // enough.
+    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise the window begins left
+    // of epsilon, where the mass left of the window, times e^{-tilt length}, is small enough.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

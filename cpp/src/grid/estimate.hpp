@@ -10,19 +10,18 @@
 
 namespace tightdp::grid {
 
-// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number, and its first two derivatives by the
-// tilt.
+// `value` is the cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number. `mean` and `variance` are
+// its first two derivatives by the tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
 
 // Rounds a tilt to a whole power of 2^(1/2^halvings). These powers are called the rungs of a ladder. Tilts of a plan
 // take these few values so that consecutive bounds of a growing composition use the same lattice (grid.md, section 8).
-// `halvings` is the number of times that the octave between two powers of 2 is halved.
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// The smallest and the largest loss of a distribution for which the lattice has points.
+// The interval of a distribution's losses for which the lattice has points.
 struct Range {
     double left, right;
 };
@@ -31,8 +30,8 @@ struct Totals;
 
 // The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
 // sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. log_beyond
-// and ln(count) are rounded so that this mass becomes smaller. A distribution with a heavy tail has a useful tilt only
-// when it is cut off.
+// and ln(count) are rounded in the direction that makes this mass smaller. A distribution with a heavy tail has a
+// useful tilt only when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
@@ -43,8 +42,8 @@ class Sketches {
     // an integer, as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left), relative to
-    // the tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
+    // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left) is below
+    // e^{-log_left} times the tilted mass E[e^{tilt Y}], divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
     // least() and most() return the smallest and the largest sum of losses, with `share` as in cumulant().
@@ -80,18 +79,17 @@ struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// saddle_of_delta() uses tilts of at most about `finest` / epsilon, or tilts that would suit a normal distribution if
-// these are larger. A larger tilt would only give more precision than was requested.
+// saddle_of_delta() uses tilts up to about `finest` / epsilon, or up to the tilt that suits a normal distribution if
+// that is larger. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents whose moments bound the mass outside of a window. The exponents are relative to the tilt in use: exponents
-// for the mass on the right are positive, and exponents for the mass on the left are negative. The exponents are
-// multiples, by powers of two, of those that suit the tails of a normal distribution, so that they suit lighter and
-// heavier tails too.
+// Exponents whose moments bound the mass outside of a window. The exponents are added to the tilt in use: they are
+// positive for the mass on the right, and negative for the mass on the left. Each exponent is a power of two times the
+// exponent that suits a normal distribution. Larger exponents suit lighter tails, and smaller ones heavier tails.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
-    // The two units are powers of two. Left exponents are counted from -left_from.
+    // The two units are powers of two. A left exponent is -left_from minus a multiple of left_unit.
     double right_unit = 1, left_unit = 1, left_from = 0;
 
     Each right() const;

@@ -25,9 +25,9 @@ struct Weights {
     double log_scale = 0;
 };
 
-// Properties of two distributions on a lattice, an upper and a lower one, that approximate a given distribution. The
-// upper one dominates the given distribution once all its losses are moved up by `slack`. The lower one is dominated by
-// the given distribution once all its losses are moved down by `slack`.
+// Properties of two distributions on a lattice, an upper and a lower one, that approximate a given distribution. After
+// all losses of the upper one are moved up by `slack`, it dominates the given distribution. After all losses of the
+// lower one are moved down by `slack`, the given distribution dominates it.
 struct BothSides {
     double slack = 0;
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
@@ -57,8 +57,8 @@ void log_moments(const Weights& weights, const double* further, double h, double
 // Masses of the cells [x_i, x_{i+1}) and of the points x_i, from which the weights are computed. Each mass is
 // multiplied by e^{tilt (x_i - anchor) - log_scale}, where x_i is the point or the left end of the cell.
 struct Cells {
-    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over the losses y of this mass, and the relative error
-    // of these two numbers. `bend` bounds how much the logarithm of the density dQ/de^y varies within the cell.
+    // `mass` is the P-mass of a cell, `spread` the integral of 1 - e^{x_i - y} dP over its losses y, and `error` the
+    // relative error of both. `bend` bounds how much the logarithm of the density dQ/de^y varies within the cell.
     std::vector<double> mass, spread, error, bend;
     // Each point has its own P-mass and the relative error of this mass. There is one more point than there are cells.
     std::vector<double> point, point_error;

@@ -72,7 +72,7 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
         next->units = work::spent() - before;
         now = next;
-        // This product is kept for the next call, whose composition has one more distribution or one more step of the
+        // This product is kept for a later call whose composition has one more distribution or one more step of the
         // last distribution.
         const std::size_t left = placed_.size() - 1 - done;
         if (kept && (left == 1 || (left == 0 && placed_[done].part->count == 1))) {

@@ -57,8 +57,8 @@ class LevelRun {
     // Tells whether all lattice indices are in the range where doubles represent integers exactly.
     bool possible() const { return possible_; }
 
-    // The words that determine the product of the parts. These words describe the lattice and, for each part, its
-    // distribution and its place on the lattice.
+    // The words that determine the product of the parts: a description of the lattice, and of each part's distribution
+    // and its place on the lattice.
     const Key& words() const { return words_; }
     Key lattice_words() const;
 

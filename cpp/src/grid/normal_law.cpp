@@ -1,6 +1,6 @@
 // Bounds by a normal approximation to the tilted sum of losses (docs/theory/grid.md, section 5.7). The tilt c
-// multiplies the mass at a loss y by e^{cy}. P-mass and Q-mass are explained in pld/law.hpp. A sketch is a choice of
-// edges of cells that cover a distribution (Density::sketch).
+// multiplies the mass at a loss y by e^{cy}. P-mass, Q-mass and dominance are explained in pld/law.hpp. A sketch is a
+// choice of edges of cells that cover a distribution (Density::sketch).
 #include "normal_law.hpp"
 
 #include <algorithm>
@@ -17,9 +17,8 @@ namespace {
 
 // Constant of the theorem of Berry and Esseen for summands with different distributions (Shevtsova 2010).
 constexpr double kBerryEsseen = 0.56;
-// Each cell of a distribution's sketch is split into equal parts, so that there are about kCells parts in all. The
-// other two constants are the smallest and the largest number of parts of one cell. Each part is replaced by points.
-// This changes the variance by at most a relative 1e-6.
+// Each cell of a distribution's sketch is split into kLeastSplit to kMostSplit equal pieces, about kCells pieces in
+// all. Replacing the pieces by points then changes the variance by at most a relative 1e-6.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
 // Largest |c y| over the losses y at which a tilt c is tried, so that e^{c y} neither overflows nor underflows.
 constexpr double kMostExponent = 600;
@@ -190,7 +189,7 @@ Tilted tilted(const Points& points, double c) {
         plain_value.add(at, e);
         plain_slope.add(at, y * (e + 1));
     }
-    // Moving points by the slack changes their Q-mass.
+    // Moving points by the slack changes their Q-mass, and so the excess of P-mass over Q-mass.
     const double excess_error = points.error + points.other_error + 1.1 * std::expm1(points.slack);
     const auto moved = [&](Value of, double by, double error) {
         return Value{of.value + by, of.error + error + 4 * u * (std::abs(by) + std::abs(of.value + by))};
@@ -287,7 +286,7 @@ class NormalLaw {
     double c_;
     bool upper_, known_ = true;
     double log_ = 0, log_error_ = 0, mean_ = 0, deviation_ = 0, slack_ = 0, infinity_ = 0;
-    double apart_ = 0;  // bound on the largest difference between the distribution functions of the sum and the normal
+    double apart_ = 0;  // bound on the difference between the distribution functions of the sum and of the normal
 };
 
 // Returns the smallest epsilon, up to a relative kExact, at which the upper bound on delta is at most `delta`.

@@ -8,13 +8,13 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// Largest cost of a plan, which is the number of points of all levels with small factors (Shape::cost), divided by the
-// number of points that the largest level may have.
+// Largest ratio of a plan's cost to the number of points that the largest level may have. The cost (Shape::cost) is
+// about the number of points of all levels.
 constexpr double kMostCost = 3;
-// A single distribution of `count` steps may have all its atoms on the points of one lattice. This lattice is used
-// then, and kMostLean is the largest value of tilt * spacing - ln(count). With this value, the event that all steps
-// have their largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A
-// larger value would only magnify rounding errors further left.
+// If all atoms of a single distribution lie on the points of one lattice, this lattice is used. For `count` steps,
+// kMostLean is then the largest value of tilt * spacing - ln(count). At this value, the event that all steps have their
+// largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A larger value
+// would only magnify rounding errors at smaller losses.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;
@@ -22,8 +22,7 @@ constexpr double kMostIndex = 0x1p50;
 // too.
 constexpr double kRadix = 4;
 
-// Largest ratio of the spacing to the smallest spacing that needs no more points. Between these two spacings, fit()
-// chooses a round number.
+// fit() chooses a round number between the smallest spacing that needs no more points and kLeeway times this spacing.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
@@ -77,7 +76,7 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
 // the number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while
 // it gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
-    // The bounds hold for any number of tries, because a spacing that misses atoms only makes them wider. So many tries
+    // The bounds hold for any number of tries, because a spacing that misses atoms only makes bounds wider. 4096 tries
     // take a tenth of a millisecond.
     constexpr int kTries = 4096;
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
@@ -136,7 +135,7 @@ struct Shape {
 };
 
 // Returns the difference, in nats, between two bounds on ln delta by one moment (Saddle): at this tilt and at the best
-// tilt. The relative error of delta is larger by the factor e^loss than at the best tilt.
+// tilt. At this tilt the relative error of delta is e^loss times the error at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -151,9 +150,9 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
 // shorter window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the
 // same when the composition, delta or epsilon changes a little.
 double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
-    // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. The longer
-    // window doubles the number of points, a power of two, in one of seven cases. The tilt may also lose one nat of
-    // precision, which is half a decimal digit.
+    // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. The number
+    // of points is rounded up to a power of two, so the longer window doubles it in one of seven cases. The tilt may
+    // also lose one nat of precision, which is half a decimal digit.
     constexpr double kAbout = 1.1, kNats = 1;
     constexpr int kTries = 12;  // down to a 72nd of the best tilt, which is 0.7^12
     // Relative errors grow by the factor e^loss, and should stay small compared with the width.
@@ -213,7 +212,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
-    // The number of levels is limited so that the first one has steps to multiply.
+    // The number of levels is limited so that the first level has steps to multiply.
     const double most = std::ranges::max(parts, {}, &Part::count).count;
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
@@ -254,8 +253,8 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     // If the largest level has too many points, the spacing is doubled until it fits.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
-    // The spacings double from level to level, as coarsening requires. The lengths are rounded up to powers of two, and
-    // the points that are gained serve to make the spacings finer.
+    // The spacings double from level to level, as coarsening requires. The numbers of points are rounded up to powers
+    // of two, and the points that are gained serve to make the spacings finer.
     const auto points = [&](int l, double h) {
         const double longer = l < levels ? 1.02 + 1 / kWindowSteps : 1.02;
         return std::max(kLeastPoints, longer * (best.windows[l].right - best.windows[l].left) / h + 16);
@@ -270,7 +269,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         double spare = HUGE_VAL;
         for (int l = 0; l <= levels; ++l)
             spare = std::min(spare, (lengths[l] - 17) / (points(l, std::ldexp(h0, l)) - 16));
-        // The lengths have two percent to spare in any case, by the factors in `points`.
+        // The factors in `points` leave at least two percent to spare.
         const double least = h0 / std::max(spare, 1 + 1.0 / 64);
         h0 = fit(least, h0 * (1 + 1e-9), parts, law, levels);
     }

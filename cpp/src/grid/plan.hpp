@@ -1,6 +1,6 @@
-// The plan by which the engine computes one bound (docs/theory/grid.md, section 7). The plan has a tilt, a number t by
-// which masses at losses y are multiplied as e^{ty}. For each level it has the spacing of a lattice of losses, and a
-// window, the range of losses that the lattice covers. A bad plan makes the bounds wide, but never wrong.
+// The plan by which the engine computes one bound (docs/theory/grid.md, section 7). The plan has a tilt t: masses at
+// losses y are multiplied by e^{ty}. For each level the plan has the spacing of a lattice of losses, and a window, the
+// range of losses that the lattice covers. A bad plan makes the bounds wide, but never wrong.
 #pragma once
 
 #include <cstddef>

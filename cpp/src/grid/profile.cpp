@@ -10,8 +10,8 @@
 
 namespace tightdp::grid {
 
-// The kernel e^{-tilt t} (1 - e^{-t}) rises and then falls. So the sum of its squares is at most their integral divided
-// by h, plus the largest square.
+// The kernel e^{-tilt t} (1 - e^{-t}) rises and then falls. So the sum of its squares at the multiples of h is at most
+// their integral divided by h, plus the largest square.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
@@ -49,8 +49,8 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // `left` is a bound on ln P(x < from): the smallest of 0 and of the bounds by those moments E[e^{t x}] of Tail for
-    // which t = tilt + exponent is negative.
+    // `left` bounds ln P(x < from). The trivial bound is 0, and each moment E[e^{t x}] of the left Tail with a negative
+    // t = tilt + exponent gives a bound too.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
@@ -85,8 +85,8 @@ double Profile::bound_at(double epsilon, bool upper) const {
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
     const double a = bound(j, upper), b = bound(j + 1, upper);
-    // `share` is the position of e^epsilon between the two points' e^x, (e^d - 1) / (e^w - 1), in a form that does not
-    // overflow.
+    // `share` tells where e^epsilon lies between the values of e^x at the two points. It is (e^d - 1) / (e^w - 1), in a
+    // form that does not overflow.
     const double d = epsilon - at(j), w = at(j + 1) - at(j);
     const double share = std::clamp(std::exp(d - w) * std::expm1(-d) / std::expm1(-w), 0.0, 1.0);
     const double mixed = a + (b - a) * share;
@@ -95,7 +95,7 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    // Tells whether the bound at a point may exceed the target. An upper bound that is NaN counts as if it did.
+    // Tells whether the bound at a point may exceed the target. The answer is yes for an upper bound that is NaN.
     const auto above = [&](std::size_t j) {
         const double b = bound(j, upper);
         return upper ? !(b <= target) : b > target;

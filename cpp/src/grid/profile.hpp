@@ -49,8 +49,8 @@ struct Profile {
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
 
-    // Returns a bound on the error of delta(epsilon) that comes from the finite window. The profile of the upper side
-    // may lack this much, and the profile of the lower side may have this much too much.
+    // Returns a bound on the error of delta(epsilon) that comes from the finite window. The upper side's profile may be
+    // too small by this bound, and the lower side's profile too large.
     double wrapping(double epsilon, bool upper) const;
 
     // Returns an upper or a lower bound on delta(x_j) without the mass at infinity. A lower bound may be negative.

@@ -1,5 +1,5 @@
-// Composes the distributions of a plan on its levels (docs/theory/grid.md, sections 5.1 to 5.3). A product is a product
-// of spectra (compose.hpp).
+// Composes the distributions of a plan on its levels (docs/theory/grid.md, sections 5.1 to 5.3). A product here is a
+// product of spectra (compose.hpp).
 #include "run.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 // Bound on the indices of lattice points, so that doubles represent these indices and their sums exactly.
 constexpr double kMostIndex = 0x1p50;
 
-// The distributions of all steps that are composed on the levels up to a given one, as spectra on the lattice of the
-// next level. A level is one lattice of the plan, with twice the spacing of the level before (grid.md, section 5.2).
+// The composition of all steps up to a given level, as one spectrum for each side on the lattice of the next level. A
+// level is one lattice of the plan, with twice the spacing of the level before (grid.md, section 5.2).
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
@@ -37,9 +37,9 @@ Outside outside(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. The weights are
-// wound round a circle as long as the window, so that mass outside of the window appears at points inside. The bound is
-// the mass that the window lacks, and also the mass that appears at a wrong point.
+// Returns a bound on the tilted mass (lattice.hpp) outside of the window, in units of the side's weights. The weights
+// are wound round a circle as long as the window, so that mass outside of the window appears at points inside. The
+// bound holds for the mass that the window lacks, and for the mass that appears at wrong points.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
@@ -84,9 +84,10 @@ double lowered(const Weights& w, const Weights& below) {
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
     // Errors move with the weights. Splitting an error among neighbouring points multiplies it by at most e^{tilt h}.
-    // The next step of the composition takes the fourth power of the coarse weights, which multiplies an error by three
-    // factors. Their norms are those of the fine weights, but multiply() takes the norms of the coarse weights. On the
-    // lower side, coarsening may make weights smaller, so the error is multiplied by the cube of the ratio of norms.
+    // The next level takes the fourth power of the coarse weights, which multiplies an error by three factors. The
+    // bound needs the norms of the fine weights for these factors, but multiply() takes the norms of the coarse
+    // weights. On the lower side, coarse weights may be smaller than fine ones, so the error is multiplied by the cube
+    // of the ratio of norms.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),

@@ -1,5 +1,5 @@
 // Carries out a plan: puts distributions on lattices, level by level, and composes them. The upper side of the result
-// dominates the composition, and the lower side is dominated by it (docs/theory/grid.md, section 5).
+// dominates the composition (pld/law.hpp), which dominates the lower side (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ Store& Store::shared() {
     return PerProcess<Store>::get();
 }
 
-// Keys with the same hash are compared word by word, so the hash need only spread them.
+// Keys with the same hash are compared word by word, so the hash only has to spread the keys.
 std::uint64_t Store::mix(std::uint64_t hash, std::uint64_t word) {
     std::uint64_t x = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
     x ^= x >> 32;

@@ -1,4 +1,4 @@
-// Keeps intermediate results between calls: those that the next bound of a growing composition needs again
+// Keeps intermediate results between calls, because the next bound of a growing composition needs them again
 // (docs/theory/grid.md, section 8).
 #pragma once
 
@@ -37,8 +37,9 @@ class Store {
         return std::static_pointer_cast<const T>(look(key.data(), key.size(), hash(key.data(), key.size())));
     }
 
-    // Returns the result under the longest key that has one. The keys consist of the first ends[0], ends[1], ... words,
-    // and `ends` ascends. Sets `which` to the index of that key in `ends` plus one, or to 0 if no key has a result.
+    // Returns the result under the longest key that has one. The keys are the first ends[0] of `words`, the first
+    // ends[1], and so on, and `ends` ascends. Sets `which` to the index of that key in `ends` plus one, or to 0 if no
+    // key has a result.
     template <class T>
     std::shared_ptr<const T> find_longest(const Key& words, const std::vector<std::size_t>& ends,
                                           std::size_t& which) {
@@ -63,7 +64,7 @@ class Store {
     // Marks the result under the first `length` words as the first to be dropped when room is needed.
     void not_needed(const Key& words, std::size_t length);
 
-    // Sets the number of bytes that may be kept. Drops results at once until the rest fit.
+    // Sets the number of bytes that may be kept. Drops results at once until the remaining ones fit.
     void limit(std::size_t bytes);
     std::size_t bytes();
 

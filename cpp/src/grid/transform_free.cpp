@@ -71,7 +71,7 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 }
 
 double below_top(const std::vector<Part>& parts, double epsilon) {
-    constexpr double kMore = 0x1p-29;  // largest excess over 1 of the sum of probabilities from a user
+    constexpr double kMore = 0x1p-29;  // largest sum of a user's probabilities, minus 1
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
     const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);
@@ -107,8 +107,8 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         fall -= part.count * one.log_rest[0];
     }
     // The bound is the mass minus the smaller of two terms, one for each power. Some of the steps reveal no more than
-    // all steps, so any number of them gives a lower bound. The code takes as many as are needed to bring the term for
-    // the power 1/2 under e^-40. With more steps only the rounding errors would grow.
+    // all steps, so any number of them gives a lower bound. The code takes as many steps as are needed to bring the
+    // term for the power 1/2 under e^-40. With more steps only the rounding errors would grow.
     const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
     double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
     for (std::size_t j = 0; j < parts.size(); ++j) {

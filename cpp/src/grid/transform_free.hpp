@@ -8,9 +8,9 @@
 
 namespace tightdp::grid {
 
-// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of such
-// deltas. There may be one such probability, below 5e-324, in each of 2^53 steps. The bound is added to every upper
-// end, except where delta is zero because epsilon lies beyond the support.
+// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of deltas
+// of this size. Each of 2^53 steps may have one such probability, below 5e-324. The bound is added to every upper end,
+// except where delta is zero because epsilon lies beyond the support.
 inline constexpr double kLeast = 1e-307;
 
 // Returns a number that no finite sum of losses exceeds.
@@ -27,7 +27,7 @@ double below_top(const std::vector<Part>& parts, double epsilon);
 
 // Returns a lower bound on delta(epsilon) that is close where delta is nearly 1, or where epsilon is less than every
 // sum of losses y. With t = e^{epsilon - y}, delta is the total mass minus the expectation of min(1, t). This minimum
-// is at most the square root of t, and at most t.
+// is at most sqrt(t) and at most t, so the total mass minus E[sqrt(t)] or E[t] is a lower bound.
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon) where epsilon is less than every sum of losses, and 1 elsewhere.

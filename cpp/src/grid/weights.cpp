@@ -26,8 +26,8 @@ struct Steps {
     double tiny;        // bound on the relative rounding error of a weight
 };
 
-// Makes a privacy profile convex that is linear in e^eps between the points and has the weights w. Wherever a weight is
-// negative, the profile is replaced by the chord between the neighbouring points, and this chord lies below the profile
+// Makes the privacy profile of the weights w convex. The profile is linear in e^eps between the points, and it is
+// concave at a negative weight. There it is replaced by the chord between the neighbouring points, which lies below it
 // (grid.md, Lemma 5). Weights are rounded down.
 void make_convex(std::vector<double>& w, const Steps& k) {
     const double less = 1 + k.tiny;
@@ -61,8 +61,8 @@ void make_convex(std::vector<double>& w, const Steps& k) {
             if (w[l] <= 0) kept.pop_back();
         }
     }
-    // The last weight is not negative in exact arithmetic. If rounding errors make it negative, points are dropped
-    // until their weights make up for it (grid.md, Lemma 6).
+    // The last weight is not negative in exact arithmetic. If rounding errors make it negative, other points are
+    // dropped until their weights make up for the negative weight (grid.md, Lemma 6).
     if (w[last] >= 0) return;
     double owed = -w[last];
     std::size_t from = last;
@@ -81,19 +81,18 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on how far a privacy profile, as a function of e^eps, lies below its chord over a cell, the line through its
-// values at the cell's ends (grid.md, formula 3). At the fraction m of the cell, measured in e^eps, the bound is the
-// smallest of left m, most and right (1 - m).
+// Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). The chord is the line, as a
+// function of e^eps, through the profile's values at the ends of the cell. At the fraction m of the cell, measured in
+// e^eps, the bound is the smallest of left m, most and right (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
 // Returns how far the lower side's profile, which consists of chords, lies below a given privacy profile at each point.
 // These distances are such that the chords lie below the profile between the points too (grid.md, section 3.2). A cell
-// with much mass needs large distances at its ends, which would use up the mass of a neighbouring cell with little
-// mass. So the distance at the point between these two cells is limited by what the cell with little mass allows. The
-// distance at the other end of the cell with much mass is increased instead. `curve` holds the values of the profile at
-// the points.
+// with much mass needs large distances at its ends. At the point that it shares with a cell of little mass, a large
+// distance would use up the mass of that cell, so the distance there is limited. The distance at the other end of the
+// cell with much mass is increased instead. `curve` holds the values of the profile at the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);
@@ -122,8 +121,8 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
     return drop;
 }
 
-// Moves the mass of each cell down to its left point. optimistic() uses this function if the cells are too wide for its
-// formulas, because the function does not preserve the mean.
+// Moves the mass of each cell down to its left point. This does not preserve the mean, so optimistic() calls the
+// function only if the cells are too wide for better formulas.
 std::vector<double> moved_down(const Cells& cells) {
     std::vector<double> w(cells.point.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -201,7 +200,7 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
            beyond_spread * k.lean / k.fall * (1 + k.tiny);
     for (const double x : w)
-        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // beyond doubles: weights of zero
+        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // weights out of range
     make_convex(w, k);
     w.resize(cells.mass.size() + 1);
     return w;
@@ -230,8 +229,8 @@ double log_moment(const Weights& weights, double further, double h) {
 }
 
 void log_moments(const Weights& weights, const double* further, double h, double* log) {
-    // kMostLean is the largest growth, in nats, of a block of Horner's rule. With it, 2^500 does not overflow. kBlock
-    // is the largest number of points of a block.
+    // A block of Horner's rule multiplies a sum by at most e^kMostLean < 2^462. Sums before a block are at most 2^500,
+    // so they do not overflow. kBlock is the largest number of points of a block.
     constexpr double kMostLean = 320, kBlock = 64;
     const std::size_t n = weights.w.size();
     double ratio[8], sum[8], octaves[8], steepest = 0;

@@ -9,7 +9,7 @@
 namespace tightdp::grid {
 
 // The largest reach of a cell at which the quadrature rules of 3 and 5 nodes have a relative error below 2^-53. The
-// reach is the number a of docs/theory/grid.md, section 6.3, which is proportional to the width of the cell.
+// reach of a cell is the number a of docs/theory/grid.md, section 6.3, which grows with the width of the cell.
 inline constexpr double kGaussianReach3 = 4e-3, kGaussianReach5 = 0.25;
 
 }  // namespace tightdp::grid
@@ -24,8 +24,8 @@ TIGHTDP_DECLARE_SIMD(double, grid_gaussian_cells,
                      (double mu, const double* z, std::size_t count, double* s, double* t, double* log_scale,
                       double* rel, double* bend, double* reach))
 
-// Computes y and ratio for which sign * y = log1p(expm1(sign * x) / q) and ratio = e^{sign y}. An error of y has the
-// same effect as an error of x of at most `slack`.
+// Computes y and ratio for which sign * y = log1p(expm1(sign * x) / q) and ratio = e^{sign y}. Rounding y has the same
+// effect as changing x by at most `slack`.
 TIGHTDP_DECLARE_SIMD(void, grid_poisson_edges,
                      (double q, double sign, const double* x, std::size_t count, double* y, double* ratio,
                       double* slack))

@@ -10,13 +10,13 @@
 namespace tightdp::grid {
 namespace {
 
-// Returns the relative error of e^x, where x is a short sum of logarithms of one sign that are right to 4 units in the
-// last place (grid.md, section 6.5).
+// Returns the relative error of e^x, where x is a short sum of logarithms. All of them have the same sign and are right
+// to 4 units in the last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// Probability p below which log1p(1/p) and log(1/p) round to the same double, and 1/p may overflow.
+// If a probability p is below kFaint, log1p(1/p) and log(1/p) round to the same double, and 1/p may overflow.
 constexpr double kFaint = 1e-200;
 
 }  // namespace
@@ -59,8 +59,8 @@ LawPtr discrete_gaussian(double sigma, double sensitivity) {
         a.rel = (16 + 8 * std::abs(a.log_mass) + 12 * std::abs(log_total)) * u;
         a.log_mass -= log_total;
     }
-    // Q is P moved to the left. The Q-mass beyond the atoms of P must be kept, because Poisson sampling mixes it into
-    // P.
+    // Q is P moved to the left by `sensitivity`. The Q-mass left of the atoms of P is kept, because Poisson sampling
+    // mixes Q into P.
     CompensatedSum beyond, error;
     for (std::size_t i = 0; i < found.size() && static_cast<double>(i) < sensitivity; ++i) {
         const double mass = std::exp(found[i].log_mass);

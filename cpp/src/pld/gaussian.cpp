@@ -12,21 +12,20 @@
 namespace tightdp::grid {
 namespace {
 
-// Distance from the mean, in standard deviations, at which sketches end, the lists of edges of Density::sketch().
-// Densities beyond are below e^-745 and underflow.
+// Sketches (Density::sketch) end at this distance from the mean, in standard deviations. Densities beyond are below
+// e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
 // Largest number of pieces into which one cell of losses is split if it is too wide for a quadrature rule. This number
 // of pieces takes a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
-// Exponent below which an exponential underflows to 0, even after rounding of the exponent.
+// Exponent below which an exponential underflows to 0, even if the exponent has a rounding error.
 constexpr double kNothing = -760;
-// Units of work (runtime/work.hpp) for a piece, and for everything else in a cell that is computed in pieces or in a
-// tail.
+// Units of work (runtime/work.hpp) for one piece of a cell, and for the rest of the work on this cell or on a tail.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
-// Length from which an interval's normal mass is computed as a difference of two tails. The smaller tail is then at
-// most 0.62 of the larger one.
+// Length from which the normal mass of an interval is computed as a difference of two tails. At this length, the
+// smaller tail is at most 0.62 times the larger one.
 constexpr double kLong = 0.5;
 
 // Returns ln P(Z < z) for a standard normal variable Z.
@@ -77,7 +76,8 @@ class Gaussian final : public Density {
         if (most > kGaussianReach5)
             for (std::size_t i = 0; i < count; ++i)
                 if (reach[i] > kGaussianReach5) wide(z[i], z[i + 1], i, out);
-        // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself, converted to losses by dy = mu dz.
+        // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself. An error dz of an output is an error
+        // mu dz of a loss.
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
         out.slack = worst(out.slack, 6 * u * (largest + mu_ * mu_));
     }
@@ -97,9 +97,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // Edges are a tenth of a standard deviation apart. From such edges, cumulants are estimated to a few percent,
-        // and the best tilt more precisely. The edges surround the mode of Q on the left and the mode of P on the
-        // right. If the two modes are far apart, there is a gap between them.
+        // Edges are a tenth of a standard deviation apart. This suffices to estimate cumulants (Density::sketch) to a
+        // few percent. The edges surround the mode of Q on the left and the mode of P on the right. If the two modes
+        // are far apart, there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);
@@ -115,11 +115,12 @@ class Gaussian final : public Density {
     }
 
   private:
-    // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
+    // Returns the output z at which the loss is y. Cells and tails must use the same rounded output (grid.md, section
+    // 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
-    // The part [first, last] of an interval [z0, z1] of outputs. If a normal distribution has a mean from low_mean to
-    // high_mean, less than e^-42 of its mass in the interval lies outside of this part.
+    // The part [first, last] of an interval [z0, z1] of outputs that holds nearly all normal mass. For each mean from
+    // low_mean to high_mean, less than e^-42 of the mass in the interval lies outside of this part.
     struct Reach {
         double first, last;
         std::int64_t pieces = -1;  // number of pieces that are narrow enough for the rule of 5 nodes, or -1 if too many
@@ -156,9 +157,10 @@ class Gaussian final : public Density {
     }
 
     // Computes a cell as a sum of positive terms (grid.md, section 6.3). Up to one unit of loss from its left end, the
-    // cell is cut into pieces with masses s' and t'. Then t is the sum over the pieces of (1 - e^{-w})
-    // (s' + t') + e^{-w} t', where w is the loss at the left end of the piece minus the loss at the left end of the
-    // cell. Further right s is at most t / (e - 1). There s and t are computed from the masses of the two densities.
+    // cell is cut into pieces with masses s' and t'. Then t is the sum of (1 - e^{-w}) (s' + t') + e^{-w} t' over the
+    // pieces. Here w is the loss at the left end of the piece, minus the loss at the left end of the cell. Further
+    // right, s = q and t = p - q for two masses p and q. The difference loses few digits, because s is at most t / (e -
+    // 1) there.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);
@@ -166,7 +168,7 @@ class Gaussian final : public Density {
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
         const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
-            // s and t may each be anything between 0 and the whole mass on this side of the mean.
+            // s and t may each be anything from 0 to the P-mass below z1 or above z0, whichever is smaller.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;
@@ -189,8 +191,8 @@ class Gaussian final : public Density {
                  t_error += more_t * (rel + 3 * u * w);
              });
         if (beyond) {
-            // The mass s has the density of Q times e^{loss at z0} as its density. This density is
-            //     phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
+            // The mass s is the integral of e^{loss at z0} times the density of Q, which is phi(z0 - mu)
+            // e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
             double p = 0, p_error = 0, q = 0, q_error = 0;
             const auto add_p = [&](double mass, double rel, double log) {

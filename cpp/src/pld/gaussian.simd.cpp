@@ -59,7 +59,7 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
     for (std::size_t i = 0; i < count; i += kLanes) {
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = load(z + i + 1) - left;
-        // The number a of grid.md, section 6.3: its powers bound the derivatives that enter the quadrature error.
+        // The number a of grid.md, section 6.3. The powers of a bound the derivatives that enter the quadrature error.
         const Vec sum = d * (abs(zeta) + mu + d + 3.2);
         const Vec a = select((Mask)(sum < 1e300), sum, splat(1e300));  // 1e300 also if the sum is NaN
         store(reach + i, a);
@@ -71,7 +71,7 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = min(load(z + i + 1) - left, splat(0.1));
         const Vec gamma = min(mu * d, splat(0.3));
-        // Cells that are too wide for the rule are computed elsewhere. For such cells, this code must only avoid
+        // The caller recomputes cells that are too wide for the rule. For these cells, this code must only avoid
         // overflow.
         const Vec clamped = min(max(zeta, splat(-3.0) / d), splat(3.0) / d);
         Vec ms, mt;

@@ -1,6 +1,6 @@
-// Privacy loss distributions that are joined from others. One kind of joined distribution is for replacing a record, by
-// another record or by nothing, in a sample of fixed size. The other kind is for a mechanism that reveals which of two
-// mechanisms it ran. See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
+// Privacy loss distributions that are joined from others. One kind is for samples of fixed size in which a record is
+// replaced, by another record or by nothing. The other kind is for a mechanism that reveals which of two mechanisms it
+// ran. See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -33,7 +33,7 @@ class Joined final : public Density {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
                 // The error of the difference comes from its two terms, which are both below w times the mass. If the
-                // computed difference is not positive, t may be as large as this error.
+                // computed difference is not positive, this error is used as t.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
                 const double difference = -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j];
                 const double t = difference > 0 ? difference : lost;
@@ -53,8 +53,8 @@ class Joined final : public Density {
         if (y > 0) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         if (!left_) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = left_->right_of(-y);
-        // The density left_ has the Q-mass s e^{y} and the P-mass s + t over [-y, inf). The mirror image exchanges
-        // these masses.
+        // The density left_ has the Q-mass s e^{y} and the P-mass s + t (law.hpp) over [-y, inf). The mirror image
+        // exchanges these masses.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
                 {logaddexp(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
     }
@@ -103,8 +103,7 @@ class Labelled final : public Density {
             const double t = (some ? w * one.t[i] : 0) + (more ? v * other.t[i] : 0);
             const double made = std::max(some ? one.rel[i] : 0, more ? other.rel[i] : 0);
             const double rel = some || more ? made + rel_ + u * (16 + 8 * std::abs(unit)) : 0;
-            // If both terms are positive, the logarithm of their sum varies by no more than the logarithms of the
-            // terms.
+            // The logarithm of a sum of two positive terms varies by no more than the logarithm of one of them.
             const double bend = some && more ? std::max(one.bend[i], other.bend[i]) : (some ? one : other).bend[i];
             out.put(i, {s, t, some || more ? unit : 0, rel, bend});
         }
@@ -140,7 +139,7 @@ class Labelled final : public Density {
     double log_one_, log_other_, rel_;
 };
 
-// Returns the density of P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0) at losses >= 0, where N(a) has the
+// Returns the density at losses >= 0 of the pair P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0). N(a) has the
 // mean a and the standard deviation 1.
 std::shared_ptr<const Density> opposed(double mu, double q) {
     return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);
@@ -181,8 +180,8 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // The lattice has a point at zero, the anchor, on which Joined relies. If there is just one pair of other atoms,
-    // the step puts it on the lattice too.
+    // Joined relies on a lattice point at zero, which is the anchor. If there are just two other atoms, the step makes
+    // lattice points of their losses +-y too.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }

@@ -18,9 +18,9 @@ constexpr double kLeastLog = -744;
 // compute some hundred cumulants in a few milliseconds.
 constexpr std::size_t kMostLumps = 2048;
 
-// The density dP = kappa e^{y/2} dy on [low, high]. Laplace noise has this density between its atoms, and so has
-// bounded range (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses s = 2 m (1 - m) and
-// t = 2 m^2, each times kappa e^{right edge / 2}.
+// The density dP = kappa e^{y/2} dy on [low, high]. Laplace noise has this density between two atoms, and a mechanism
+// of bounded range has it without atoms (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses
+// s = 2 m (1 - m) and t = 2 m^2, each times kappa e^{right edge / 2}.
 class Exponential final : public Density {
   public:
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
@@ -49,9 +49,9 @@ class Exponential final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges;
-        // Sketches are estimates, so any numbers of edges are allowed. Large tilts, which multiply the mass at a loss y
-        // by e^{ty}, give weight to losses near the right end only. Near that end, each second edge halves the distance
-        // to the end, until doubles no longer tell edges apart.
+        // Sketches are estimates, so any numbers of edges are allowed. A tilt t multiplies the mass at a loss y by
+        // e^{ty}, so large tilts give weight to losses near the right end only. Near that end, every second edge halves
+        // the distance to the end, until doubles no longer tell edges apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
@@ -101,7 +101,7 @@ Sketch sketch_of(const Law& law) {
                 const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
                 if (!(log_mass > kLeastLog)) continue;
                 // The mass of a cell becomes two equal lumps around the mean loss, with the variance of a uniform
-                // density. This precision is needed because errors of lumps add up over the steps. The mean loss is
+                // density. One lump would be too rough, because its errors add up over the steps. The mean loss is
                 // estimated from the mean of e^{-y}, by comparison with a uniform density.
                 const double w = edges[from + i + 1] - edges[from + i];
                 const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);

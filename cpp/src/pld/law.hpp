@@ -1,9 +1,9 @@
-// Privacy loss distributions as the grid engine represents them: a density that is known by the exact masses of cells,
-// atoms, and a mass at infinity.
+// Privacy loss distributions as the grid engine represents them. A distribution consists of a density, of atoms, and of
+// a mass at infinity. The density is known by the exact masses of cells. An atom is a single loss with positive mass.
 //
 // A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
-// distributions of a mechanism's output on two data sets that differ by one record. The mass of a set of outputs under
-// P is its P-mass, and the mass under Q its Q-mass. One pair (P, Q) dominates another pair if its privacy profile,
+// distributions of a mechanism's output on two data sets that differ by one record. The P-mass of a set of outputs is
+// its mass under P, and the Q-mass its mass under Q. One pair (P, Q) dominates another pair if its privacy profile,
 // delta as a function of epsilon, is nowhere smaller. The distribution determines Q: dQ = e^{-Y} dP, plus a mass
 // `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
@@ -31,7 +31,7 @@ inline double worst(double a, double b) {
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
 // rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if no
-// bound is known. The edges for which the masses hold differ from e_i by at most `slack`.
+// bound is known. The masses are those of cells whose edges differ from e_i by at most `slack`.
 struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
@@ -70,7 +70,7 @@ class Density {
     // count <= CellBlock::kCells.
     virtual void cells(const double* edges, std::size_t count, CellBlock& out) const = 0;
 
-    // The P-mass and the Q-mass of (-inf, y), or upper bounds on both with a relative error of 1.
+    // The P-mass and the Q-mass of (-inf, y), or upper bounds on both that count as having a relative error of 1.
     struct Left {
         LogMass p, q;
     };
@@ -121,14 +121,14 @@ struct Law {
     double infinity = 0;        // P-mass where Q vanishes
     double minus_infinity = 0;  // Q-mass where P vanishes
     double mass_rel = 0;        // relative error of these two masses
-    double total_rel = 0;       // largest distance from 1 of the total of masses that a user gave
+    double total_rel = 0;       // largest |1 - sum| for the sum of masses that a user gave
     double loss_slack = 0;
     bool cut = false;   // whether larger losses were left out because their mass is too small for a double
     double anchor = 0;  // a loss that should be a point of the lattice on which losses are composed (grid/lattice.hpp)
     double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
     // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
-    // and all use the one that was stored first. No thread waits for another. Otherwise a forked child might wait for
+    // and all use the one that was stored first. No thread waits for another, because a forked child could wait for
     // ever for a thread that only its parent has.
     const Sketch& sketch() const;
 
@@ -168,10 +168,10 @@ struct Shifted {
     double shift, p, q;
 };
 
-// mixture() and gaussian_mixture() return the density and the distribution of the pair P = sum p N(shift, 1) and
-// Q = sum q N(shift, 1) (mixtures.md, section 1). Weights have a relative error of at most `rel`. The weights of P add
-// up to 1 - lost_p, and P has the mass lost_p where Q vanishes. The same holds for Q and lost_q. If p > 0 for some
-// shift < 0, only losses >= 0 may be used as edges.
+// mixture() and gaussian_mixture() return the density and the distribution of the pair P = sum p N(shift, 1) and Q =
+// sum q N(shift, 1) (mixtures.md, section 1). Weights have a relative error of at most `rel`. The weights of P add up
+// to 1 - lost_p, and P has the mass lost_p where Q vanishes. The same holds for Q and lost_q. If p > 0 for some shift <
+// 0, the edges of cells must be losses >= 0.
 std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, double lost_p, double lost_q,
                                        double rel);
 LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
@@ -188,10 +188,10 @@ struct Weight {
 };
 
 // gaussian_mixtures() returns the distributions for sums with Gaussian noise of standard deviation `sigma`
-// (mixtures.md, section 1). P shifts the noise to the right by the shifts `ahead`, and Q shifts it to the left by the
-// shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at most `rel` and add up
-// to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P vanishes. The largest
-// shift / sigma lies between kLeastShift and kMostShift.
+// (mixtures.md, section 1). Under P the noise is shifted to the right by one of the shifts `ahead`, and under Q to the
+// left by one of the shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at
+// most `rel` and add up to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P
+// vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
@@ -206,7 +206,7 @@ LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, do
              double anchor, double step, double total_rel = 0, bool cut = false);
 
 // Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. Its mechanism gives no privacy with
-// probability delta. Otherwise it is binary randomised response with a privacy loss of +-epsilon.
+// probability delta, and otherwise is binary randomised response with a privacy loss of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
 
 // Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson
@@ -220,8 +220,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q);
 LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q);
 LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
 
-// Returns a distribution that is dominated by the one of replacing a record of a Poisson sample with Laplace noise. The
-// sensitivity is `mu` times the scale of the noise (replace.md, section 8).
+// Returns a distribution for replacing a record of a Poisson sample with Laplace noise. The mechanism's own
+// distribution dominates it. The sensitivity is `mu` times the scale of the noise (replace.md, section 8).
 LawPtr laplace_replaced_member(double mu, double q);
 
 // Returns the distribution of randomised response. With probability p in (0, 1) the answer is one of `buckets` answers,
@@ -250,8 +250,8 @@ LawPtr poisson(const LawPtr& base, double q, bool add);
 LawPtr replace_one(const LawPtr& base, double q);
 
 // Returns the distribution of replacing a record by one that contributes nothing, with Gaussian noise of standard
-// deviation 1/mu. The sample has a fixed size and holds each record with probability q in (0, 1). `add` reverses the
-// roles of the two records (mixtures.md, section 4).
+// deviation 1/mu. The sample has a fixed size and holds each record with probability q in (0, 1). `add` exchanges the
+// two records (mixtures.md, section 4).
 LawPtr zeroed_out(double mu, double q, bool add);
 
 // Returns a distribution that is dominated by zeroed_out(). Data sets attain this distribution if all other records

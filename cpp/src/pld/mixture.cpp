@@ -1,14 +1,14 @@
 // The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
-// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where N(a) has the mean a and the standard deviation 1. The
-// numbers a_i and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a
-// negative shift -b_j "behind". The likelihood ratio increases with the output z, so a cell of losses is a cell of
-// outputs. The masses of this cell are sums, with positive factors, of the masses of the Gaussian pairs (N(a_i), N(0))
-// and (N(0), N(-b_j)) at the same outputs. P may include components behind, but then only losses >= 0 may be used as
-// edges of cells.
+// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where N(a) has the mean a and the standard deviation 1. The numbers a_i
+// and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a negative
+// shift -b_j "behind". The likelihood ratio dP/dQ increases with the output z, so a cell of losses corresponds to an
+// interval of outputs. The masses of the cell are sums, with positive factors, of the masses of the Gaussian pairs
+// (N(a_i), N(0)) and (N(0), N(-b_j)) over this interval. P may include components behind, but then only losses >= 0 may
+// be used as edges of cells.
 //
-// Newton's method finds the output at a given loss. The method starts from a table of outputs, called nodes, with their
-// losses and the slopes of the loss there. Some of the table's losses are the sketch, the edges of Density::sketch().
+// Newton's method finds the output at a given loss. The method starts from a table of nodes, which are outputs with
+// their losses and the slopes of the loss there. The sketch (Density::sketch) consists of losses of the table.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -22,8 +22,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Distance, in standard deviations, by which tables and sketches extend beyond the outermost means. Densities beyond
-// are below e^-745 and underflow.
+// Tables and sketches extend by this many standard deviations beyond the outermost means. Densities further out are
+// below e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance of evenly spaced nodes of the table, in standard deviations, and largest number of these nodes.
 constexpr double kStep = 0.1;
@@ -35,14 +35,14 @@ constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// Units of work (runtime/work.hpp) for one component and one cell. Every component takes kFaintUnits, which include the
-// first few evaluations of the loss, and kLookUnits for each further evaluation. A component that counts in the cell
-// takes kComponentUnits in addition.
+// Units of work (runtime/work.hpp) for one component and one cell. Every component takes kFaintUnits, which include
+// kFewLooks evaluations of the loss, and kLookUnits for each further evaluation. A component that is not left out of
+// the cell (kFaint) takes kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
 // A component's share at an output is its weight times its density there. kFaint is ln of the largest ratio of two
-// shares at which the component with the smaller share is left out. The shares of 96 such components together are less
-// than 2^-53 times the other share.
+// shares at which the component with the smaller share is left out. The shares of 96 components, two times kMostShifts,
+// are then together less than 2^-53 times the largest share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -79,8 +79,8 @@ class Mixture final : public Density {
             (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
             shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // Components ahead come first. On each side, ahead or behind, the smallest shift comes last, because the mass
-        // of N(0) is taken from the cells of the last component.
+        // Components ahead come before components behind. Within each of the two groups the smallest shift comes last,
+        // because the mass of N(0) is taken from the cells of the last component.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
         if (!components_.empty()) {
@@ -257,9 +257,9 @@ class Mixture final : public Density {
                std::abs(rise / (width * right.at.slope) - 1) < kBent;
     }
 
-    // Adds nodes between `left` and `right` until the loss is nearly straight between neighbours. If the means of two
-    // components are far apart, the loss bends within a small fraction of a standard deviation where one of the
-    // components begins to dominate.
+    // Adds nodes between `left` and `right` until the loss is nearly straight between neighbouring nodes. If the means
+    // of two components are far apart, the loss bends where one component begins to dominate, within a small fraction
+    // of a standard deviation.
     void refine(const Node& left, const Node& right, int halvings, std::vector<Node>& nodes) const {
         if (halvings == 0 || nodes.size() >= kMostFiner || is_straight(left, right)) return;
         const double z = 0.5 * (left.z + right.z);
@@ -282,16 +282,16 @@ class Mixture final : public Density {
             slopes_.push_back(node.at.slope);
         }
         if (!is_long()) return;
-        // The sketch then takes every n-th of all nodes, including those where the loss bends, and at most
-        // kMostNodes.
+        // The sketch of a long table takes every n-th node, at most about kMostNodes, with the nodes that refine()
+        // added.
         const std::size_t nth = losses_.size() / static_cast<std::size_t>(kMostNodes) + 1;
         sketch_.clear();
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
     }
 
-    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. If a node has a loss no
-    // lower than that of a later node, it is removed. Such nodes occur where the likelihood ratio falls or hardly
-    // rises.
+    // Removes nodes so that the losses of the remaining nodes ascend strictly, and returns these losses. A node is
+    // removed if its loss is not below the loss of a later node. Such nodes occur where the likelihood ratio falls or
+    // hardly rises.
     std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
         std::vector<Node> kept;
         for (const Node& node : nodes) {
@@ -325,7 +325,8 @@ class Mixture final : public Density {
             static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
         double low = at > 0 ? outputs_[at - 1] : -kInfinity, high = at < size ? outputs_[at] : kInfinity, z = 0;
         if (at > 0 && at < size) {
-            // A cubic is used where the slopes of both ends account for most of the rise, and a chord elsewhere.
+            // A cubic is used where the slopes of both ends account for most of the rise, and a straight line
+            // elsewhere.
             const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
             const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
             const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);
@@ -358,8 +359,8 @@ class Mixture final : public Density {
         return {z, here};
     }
 
-    // Bounds the distance between y and the loss at the output that was found for y. The second term is there because
-    // each component rounds the output and its shift.
+    // Bounds the distance between y and the loss at the output that was found for y. The second term bounds the effect
+    // of rounding the output and the shift in each component.
     double error(double y, const Output& found) const {
         const Value& here = found.value;
         return 1.1 * (std::abs(here.loss - y) + here.error) +
@@ -423,8 +424,8 @@ class Mixture final : public Density {
     };
 
     // Returns, for each component, the cells between consecutive outputs in which the component counts. A component
-    // does not count in a cell if another component of its side exceeds it by far everywhere in the cell (mixtures.md,
-    // section 3).
+    // does not count in a cell if its share is tiny (kFaint) at both ends of the cell, compared with the share of
+    // another component on its side (mixtures.md, section 3).
     std::vector<Cells> list_cells(const double* z, std::size_t count) const {
         std::vector<Cells> found(components_.size());
         if (shared_) {
@@ -516,7 +517,7 @@ class Mixture final : public Density {
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;  // the limits of the losses
     bool shared_ = false;  // whether P includes components behind
-    std::vector<double> losses_, outputs_, slopes_;  // values at the nodes; losses_ and outputs_ ascend
+    std::vector<double> losses_, outputs_, slopes_;  // at the nodes, losses_ and outputs_ ascending
     std::vector<double> sketch_;
 };
 
@@ -560,8 +561,8 @@ bool divides_exactly(double shift, double sigma) {
 // kMostShifts, and none but 0 is too small (kTiny).
 std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
     const double least = kTiny * largest_shift(weights, sigma);
-    // Some shifts are kept. In the order of this list, a kept shift replaces all shifts after it up to the next kept
-    // one.
+    // `ordered` has the positive shifts. Some of them are kept, and each kept shift replaces all later shifts of
+    // `ordered` up to the next kept one.
     std::vector<Weight> ordered, found;
     double at_none = 0;
     for (const Weight& one : weights)
@@ -632,7 +633,7 @@ LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<We
     };
     const Rounded high = rounded(true), low = rounded(false);
     const LawPtr upper = law_of(high, lost, rel);
-    // Shifts that are the same rounded up and down were neither rounded nor merged.
+    // If rounding up and rounding down gave the same shifts, no shift was rounded or merged.
     return {upper, lost == 0 && high == low ? upper : law_of(low, lost, rel)};
 }
 

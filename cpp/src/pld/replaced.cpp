@@ -82,8 +82,8 @@ class Replaced final : public Density {
             const double w = y + half_;
             y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
         }
-        // Mirror images of the edges on the right are added, because the two Gaussian pairs do not begin at the same
-        // loss.
+        // The mirror images -y of edges y on the right are added, because the two Gaussian pairs do not begin at the
+        // same loss.
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
@@ -96,14 +96,14 @@ class Replaced final : public Density {
         const double half = 0.5 * std::abs(y), top = log_odds_ + half;
         const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half))
                                          : std::asinh(std::exp(log_odds_) * std::sinh(half));
-        // If y is tiny, the logarithm may be far below kLarge although `top` is not, because sinh is linear there.
+        // If y is tiny, `rest` may be far below kLarge although `top` is not, because sinh is nearly linear there.
         const double v = top > kLarge && rest < kLarge / 2
                              ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half))))
                              : rest;
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // Bounds the error of output(y), with four units in the last place for each function and for the exponent.
+    // Bounds the error of output(y). Each function and the exponent count with four units in the last place.
     double error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }

@@ -1,5 +1,5 @@
-// Distributions of replacing a record that consist of atoms. There are functions for pure and approximate differential
-// privacy (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
+// Distributions of replacing a record that consist of atoms. They are for pure and approximate differential privacy
+// (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -26,15 +26,15 @@ double log_mixed(double y, double q) {
     return y > 0 ? log_mixed_up(y, q) : log_mixed_down(y, q);
 }
 
-// Returns the relative error of e^x, where x is a short sum of logarithms of one sign that are right to 4 units in the
-// last place (grid.md, section 6.5).
+// Returns the relative error of e^x, where x is a short sum of logarithms. All of them have the same sign and are right
+// to 4 units in the last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
 // ln of the mass below which an atom is left out of P. The Q-mass of such an atom is kept as mass where P vanishes.
 constexpr double kLeastLog = -1020;
-// Number of cells of the noise between an output and the output that is moved by the sensitivity.
+// Number of cells into which the noise is divided for each length of one sensitivity.
 constexpr double kCells = 512;
 
 // Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses. N(a) is the
@@ -82,9 +82,9 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
-        // The class of all (epsilon, delta)-DP mechanisms with a slightly larger delta, for which delta (2 + E) >= 1,
-        // has the losses infinity and 0. On a sample the curve is at most q times the curve of this class. The lower
-        // distribution belongs to removing a record.
+        // `more` is a slightly larger delta for which delta (2 + E) >= 1. The class of all (epsilon, more)-DP
+        // mechanisms has the losses infinity and 0 only. On a sample, the privacy profile is at most q times the
+        // profile of this class. The lower distribution belongs to removing a record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
         const LawPtr removed = approximate_dp(epsilon, delta);
@@ -103,8 +103,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // P is E times as likely as R, the distribution without the record, and Q is impossible. This layer of
-        // replace.md, section 1, begins at 0 and ends at delta.
+        // This is the layer from 0 to delta (replace.md, section 1). Here the density of P is E times the density of R,
+        // the distribution without the record, and Q has no mass.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});
@@ -136,7 +136,8 @@ LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q) {
     const double log_total = std::log(total), error = (16 + 12 * std::abs(log_total)) * u;
     const double unit = sensitivity / sigma / sigma;
     MixedAtoms found(q);
-    // The loop adds the outputs within `reach` of one of the three means. Other outputs have no mass that matters.
+    // The loop adds the outputs within `reach` of one of the three means. The mass of other outputs is below e^-1000
+    // (kKeptDeviations).
     double next = -kInfinity;
     for (const double mean : {-sensitivity, 0.0, sensitivity}) {
         for (double n = std::max(mean - reach, next); n <= mean + reach; ++n)

@@ -18,9 +18,9 @@ double rounding(double log) {
 }
 
 // The edges x of cells after sampling, and for each edge the loss y of the base distribution that becomes x. The base
-// distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, and `slack` bounds the error of y in
-// units of x. sign is 1 for removing a record and -1 for adding one. An edge has the same y, to the last bit, by itself
-// and in a block: mass between two different versions of an edge would be lost.
+// distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, where sign is 1 for removing a record
+// and -1 for adding one. Rounding y has the same effect as changing x by at most `slack`. An edge gets the same y, to
+// the last bit, alone and in a block, because mass between two different versions of an edge would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];
@@ -38,7 +38,8 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // Returns the losses that the edges of the base distribution become. `sign` has the same meaning as in BaseEdges.
+    // Returns the losses that the edges of the base distribution's sketch become by sampling. `sign` has the same
+    // meaning as in BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);
@@ -50,8 +51,8 @@ class Sampled : public Density {
     double q_;
 };
 
-// The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass of a
-// cell stays the same, and its mass t (CellBlock) is multiplied by q.
+// The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass
+// (law.hpp) of a cell stays the same, and its mass t (CellBlock) is multiplied by q.
 class Remove final : public Sampled {
   public:
     using Sampled::Sampled;
@@ -74,7 +75,7 @@ class Remove final : public Sampled {
             }
             out.add_errors(inner);
         }
-        if (below > 0) {  // the cell that begins below log(1 - q) and ends at y[below]
+        if (below > 0) {  // the cell [x[first], x[below]), which contains log(1 - q)
             const Left left = base_->left_of(y[below]);
             const double scale = std::max({left.p.log, left.q.log, -1e300});
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
@@ -184,7 +185,8 @@ double mass_error(double slack) {
     return std::expm1(slack) * (1 + 8 * u);
 }
 
-// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. Its mass is q p + (1-q) p e^{-y}.
+// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. The new mass is q p + (1-q) p
+// e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
@@ -244,7 +246,8 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
             law->mass_rel = 1;
         }
     }
-    // The map from y to x has a slope of at most 1. The second term is for the rounding errors of log1p and expm1.
+    // The map from y to x has a slope of at most 1, so it does not enlarge loss_slack. The second term is for the
+    // rounding errors of log1p and expm1.
     law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
     fit_lattice(*law);
     return law;

@@ -9,13 +9,13 @@
 
 namespace tightdp {
 
-// Number of tiles that are computed at once. The words of these tiles take 8 KB, so they stay in the first-level cache
-// until they are used.
+// Number of tiles that are computed at once. Their words take 8 KB, which stay in the first-level cache until the words
+// are used.
 inline constexpr std::int64_t kTilesAtOnce = 8;
 
 // Divides the values [first, first + n) into tiles. Calls whole(tile, tiles, at) for runs of up to kTilesAtOnce whole
-// tiles. Calls part(tile, skip, count, at) for a part of a tile, which has `count` values after the tile's first `skip`
-// values. `at` is the index of the first value of the call, counted from `first`.
+// tiles. Calls part(tile, skip, count, at) for `count` values of a tile, after its first `skip` values. `at` is the
+// index of the first value of the call, counted from `first`.
 template <class Whole, class Part>
 void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
     constexpr std::size_t kValues = random::kTileValues;

@@ -12,8 +12,8 @@ namespace tightdp {
 // Number of draws in a chunk.
 inline constexpr std::size_t kChunkDraws = 256;
 // Base-2 logarithm of the number of tiles of words (tightdp/random/tile.hpp) that a chunk may use. These tiles have
-// 2^32 words, whereas a chunk needs some 10^4 words. With 64 blocks for each tile, the block numbers of 2^34 chunks
-// still fit in 64 bits.
+// 2^32 words, whereas a chunk needs some 10^4 words. A tile has 64 blocks of the generator, so the block numbers of
+// 2^34 chunks still fit in 64 bits.
 inline constexpr int kTilesPerChunkLog2 = 24;
 
 // The random words of one chunk. The words are computed a few tiles at a time.

@@ -19,9 +19,9 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
     });
 }
 
-// Returns whether 128 bits are enough for the sampler in discrete.hpp with t = floor(sigma) + 1. The sampler's integers
-// must stay below 2^127. Its denominators must stay below 2^100, since sampling from Bernoulli(e^-x) multiplies the
-// denominators further.
+// Returns whether integers of 128 bits suffice for the sampler of tightdp/exact/discrete.hpp. `t` is floor(sigma) + 1.
+// The sampler's integers must stay below 2^127. The denominators of probabilities must stay below 2^100, since sampling
+// from Bernoulli(e^-x) multiplies the denominators further.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;
@@ -39,7 +39,8 @@ void add_discrete_gaussian(const RandomStream& stream, std::uint64_t numerator, 
                                                    floor_sigma);
         add(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
     } else {
-        // Uses 384 bits, since differences reach (1025 * 2^126)^2 < 2^273 and denominators reach 2^234.
+        // The sampler's squared differences reach (1025 * 2^126)^2 < 2^273, where 1025 = kMostUnits + 1, and its
+        // denominators reach 2^234. So 384 bits are used.
         using Int = exact::WideInt<6>;
         const exact::GaussianParameters<Int> p(Int(numerator) * Int(numerator), Int(denominator) * Int(denominator),
                                                floor_sigma);

@@ -14,12 +14,12 @@ using namespace random;
 
 namespace {
 
-// Number of values that a thread takes at a time, about 30 microseconds of work. For fewer values another thread is not
-// worth waking.
+// Number of values that a thread takes at a time, about 30 microseconds of work. Waking another thread for fewer values
+// would not save time.
 constexpr std::size_t kGrain = 1u << 14;
 
-// Calls tiles(first_tile, count, out) for runs of whole tiles. A part of a tile is computed as a whole tile in a
-// buffer, from which the part is copied.
+// Calls tiles(first_tile, count, out) for runs of whole tiles. A part of a tile is copied from a buffer, in which the
+// whole tile is computed.
 template <class T, class Tiles>
 void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
     by_tiles(

@@ -1,4 +1,4 @@
-// Random numbers by index (tightdp/random/tile.hpp), computed on several threads if there are enough of them.
+// Random numbers by index (tightdp/random/tile.hpp). Many numbers are computed on several threads.
 //
 // Each function writes the values with the indices [first, first + n). The values do not depend on the number of
 // threads, the instruction set, or the split of a range over calls.
@@ -23,8 +23,8 @@ random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noe
 // Writes random 64-bit integers.
 void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out);
 
-// Writes numbers that are uniform on the odd multiples of 2^-53 in (0, 1). Their distribution is symmetric about 1/2,
-// and they are never 0 or 1.
+// Writes numbers that are uniform on the odd multiples of 2^-53 in (0, 1). The distribution is symmetric about 1/2, and
+// no number is 0 or 1.
 void fill_uniform(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
 
 // Write standard normals (tightdp/random/normal.hpp).

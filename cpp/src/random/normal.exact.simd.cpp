@@ -1,4 +1,4 @@
-// Turns tiles of random words into normals by the transform of Box and Muller.
+// Turns tiles of random words (tightdp/random/tile.hpp) into normals by the transform of Box and Muller.
 #include "tightdp/random/normal.hpp"
 
 #include "tiles.simd.hpp"

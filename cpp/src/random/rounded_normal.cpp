@@ -16,11 +16,11 @@ using namespace random;
 
 namespace {
 
-// Number of values that a thread takes at a time, some 50 microseconds of work. For fewer values another thread is not
-// worth waking.
+// Number of values that a thread takes at a time, some 50 microseconds of work. Waking another thread for fewer values
+// would not save time.
 constexpr std::size_t kGrain = 1u << 14;
-// Units of work (runtime/work.hpp) of kGrain values if most draws have to be computed one by one with more digits, as
-// is the case for a large standard deviation.
+// Units of work (runtime/work.hpp) for kGrain values, with a large standard deviation. Most draws then have to be
+// computed one by one with more digits.
 constexpr std::int64_t kUnits = kGrain * 64;
 constexpr int kGroups = 4;  // number of groups in a tile
 constexpr int kGroupDraws = kTileValues / kGroups;

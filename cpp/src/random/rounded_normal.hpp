@@ -1,8 +1,8 @@
 // Adds rounded normals to integers. Draws are numbered by an index (tightdp/random/tile.hpp).
 //
-// Draw i of a stream is floor(sigma Z_i + 1/2). Here Z_i is a real number, and not a double, with the standard normal
-// distribution. Z_i is a function of (key, stream, i) alone. The integers do not depend on the number of threads, the
-// instruction set, or the split of a range over calls (docs/theory/noise.md, section 5).
+// Draw i of a stream is floor(sigma Z_i + 1/2). Here Z_i is a standard normal variable, a real number and not a double.
+// It is a function of (key, stream, i) alone. The integers do not depend on the number of threads, the instruction set,
+// or the split of a range over calls (docs/theory/noise.md, section 5).
 #pragma once
 
 #include <cstddef>

@@ -85,7 +85,7 @@ struct AesRegister<32> {
 };
 #if defined(TIGHTDP_ISA_avx512)
 template <>
-struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12 gives false warnings for unmasked ones
+struct AesRegister<64> {  // uses masked intrinsics with full masks, since GCC 12 gives false warnings for others
     using Word = __m512i;
     static inline __attribute__((always_inline)) Word repeat(__m128i block) {
         return _mm512_maskz_broadcast_i32x4(0xffff, block);
@@ -105,9 +105,9 @@ struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12
 };
 #endif
 
-// The constraint "x" allows only the first sixteen registers. With these registers, the assembler encodes instructions
-// on 128 bits in a form that every processor with AES and AVX has. With the other registers, the instructions would
-// need VAES and AVX-512.
+// The constraint "x" allows only the first sixteen registers. With these registers, every processor with AES and AVX
+// can run the encoding of instructions on 128 bits. With the other registers, the instructions would need VAES and
+// AVX-512.
 template <class Word>
 inline __attribute__((always_inline)) void aes_round(Word& x, const Word& key) {
     if constexpr (sizeof(Word) == 16) {
@@ -125,9 +125,9 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
     }
 }
 
-// The numbers of a tile's 64 blocks, in the form in which an exclusive or combines them with the counter blocks in the
-// registers. Among four successive registers, register i has the blocks 4 p + i for successive values of p. The
-// transposition in aes_tiles brings the encrypted words into the order of the tile.
+// The numbers of a tile's 64 blocks, ready for an exclusive or with the counter blocks in the registers. Register i of
+// each group of four has the blocks 4 p + i for successive values of p. The transposition in aes_tiles brings the
+// encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
@@ -192,8 +192,8 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
 // holds bit i of byte p of all blocks.
 using Planes = std::uint64_t[16][8];
 
-// Transposes a matrix of 32 x 32 bits in place. The input consists of the 32 planes for one word of 32 blocks. The
-// output is this word of each block.
+// Transposes a matrix of 32 x 32 bits in place. This turns the 32 planes of one word of 32 blocks into the word of each
+// block.
 inline void transpose_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)
@@ -209,7 +209,7 @@ void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t
     const auto whole = [](std::uint32_t word, int bit) { return std::uint64_t{0} - (word >> bit & 1); };
     std::uint32_t counter[4];
     aes_counter(s.stream, 64 * tile, counter);
-    // The planes of the block numbers 0 to 63 within the tile. Word i holds bit i of all numbers.
+    // The planes of the block numbers 0 to 63 within the tile. Word i holds bit i of all 64 numbers.
     constexpr std::uint64_t kNumbers[6] = {0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
                                            0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000};
     for (int p = 0; p < 16; ++p)

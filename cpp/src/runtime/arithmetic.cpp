@@ -13,8 +13,8 @@ namespace tightdp {
 namespace {
 
 #if !defined(__x86_64__)
-// Constants whose values are hidden from the compiler. Otherwise the compiler would evaluate the tests below itself, in
-// the usual rounding mode.
+// Constants that are volatile, because the compiler would otherwise evaluate the tests below itself, in the usual
+// rounding mode.
 volatile double one = 1, half_ulp = 0x1p-53, smallest = 0x1p-1022, subnormal = 0x1p-1074, half = 0.5;
 #endif
 
@@ -25,8 +25,8 @@ struct Hard {
     double found, value, rest, units;
 };
 
-// Returns whether the error of a function's value is larger than allowed. The difference found - value is exact if the
-// two are close (Sterbenz). If the difference is not exact, it is far larger than the allowed error in any case.
+// Returns whether the error of a function's value is larger than allowed. The difference found - value is exact if
+// `found` is close to `value` (Sterbenz). A difference that is not exact is far larger than the allowed error.
 bool off(const Hard& h) {
     return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
 }
@@ -36,7 +36,7 @@ bool off(const Hard& h) {
 const char* arithmetic_fault() noexcept {
 #if defined(__x86_64__)
     const unsigned mode = _mm_getcsr();
-    const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ
+    const bool nearest = (mode & 0x6000) == 0, gradual = (mode & 0x8040) == 0;  // FTZ and DAZ make subnormals zero
 #else
     const bool nearest = one + half_ulp == 1 && -one - half_ulp == -1;
     const bool gradual = smallest * half != 0 && subnormal * 0x1p1000 == 0x1p-74;

@@ -1,4 +1,4 @@
-// Device memory that is freed after the work queued on a stream, without a wait by the host.
+// Device memory that is freed when the work queued on a stream is done, while the host does not wait.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace tightdp::cuda {
 inline cudaMemPool_t pool_here() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;
-    // Size of the freed memory that the pool keeps, which is enough for the sums of a call. Memory beyond this size is
-    // returned to the driver when the host waits.
+    // The pool keeps this many bytes of freed memory, which suffice for the sums of a call. Further memory is returned
+    // to the driver when the host waits.
     constexpr std::uint64_t kept = 256u << 20;
     int device = 0;
     check(cudaGetDevice(&device), "the current device");

@@ -1,8 +1,8 @@
 // Runs the loops of our kernels in the pool of threads in which PyTorch's operations run.
 //
 // After an operation, PyTorch's threads spin for milliseconds while they wait for the next operation. Threads of our
-// own would compete with them for the processors, whereas PyTorch's threads can run our loops at once. Therefore, if
-// PyTorch is loaded, its OpenMP runtime runs our loops. The runtime is looked up in the process, and never linked.
+// own would compete with the spinning threads for the processors. Therefore, if PyTorch is loaded, its OpenMP runtime
+// runs our loops on the same threads. The runtime is looked up in the process, and never linked.
 #pragma once
 
 namespace tightdp::openmp {
@@ -17,8 +17,8 @@ enum class Outcome {
 // `wanted`, or smaller if the runtime gives fewer threads. Worker 0 is the calling thread. All threads run in the
 // default floating-point environment, except for the caller, which keeps its own. The body must not throw.
 //
-// In a forked child there is never a pool. The team of threads that a call of this function started ends before the
-// caller forks, so that PyTorch's loops work in the child. With TIGHTDP_OPENMP=0 in the environment there is no pool.
+// In a forked child there is never a pool. A team of threads that this function started ends before its caller forks,
+// so that PyTorch's loops work in the child. With TIGHTDP_OPENMP=0 in the environment there is no pool.
 Outcome run(int wanted, void (*body)(void*, int, int), void* context);
 
 }  // namespace tightdp::openmp

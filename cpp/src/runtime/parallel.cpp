@@ -24,13 +24,13 @@ void pause() noexcept {
 #endif
 }
 
-// Number of pauses after which a helper, a thread of the pool, goes to sleep while it waits for a job. These pauses
-// take a few hundred microseconds together, 10 to 50 ns each. This time is longer than the gap between two steps of
+// Number of pauses after which a helper, a thread of the pool, goes to sleep while it waits for a job. A pause takes 10
+// to 50 ns, so a helper spins for 60 to 300 microseconds. This time is longer than the gap between two steps of
 // training on small batches, and a fiftieth of the time for which OpenMP spins.
 constexpr int kSpins = 6000;
 
-// Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. After
-// this time, the thread that is waited for has most likely lost its processor.
+// Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. A thread
+// that is still missing then has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
@@ -45,9 +45,9 @@ int processors() noexcept {
 
 std::atomic<int> thread_limit{processors()};
 
-// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without these
-// threads. A thread wakes in less time, which was 30 to 210 microseconds on a virtual machine whose processor slept as
-// well. The limit is a tenth of a scheduler's time slice.
+// Longest time for which a job waits for threads that sleep or have lost their processor. The job then starts without
+// these threads. Waking a thread took 30 to 210 microseconds on a virtual machine whose processor slept as well. The
+// limit is a tenth of a scheduler's time slice.
 constexpr std::chrono::microseconds kJoin{250};
 
 class Pool {
@@ -86,7 +86,7 @@ class Pool {
                 thread.detach();
                 avoided_ = -1;
             }
-        } catch (const std::system_error&) {  // the system grants no more threads, and the team is smaller
+        } catch (const std::system_error&) {  // the system grants no more threads, so the team is smaller
         }
     }
 

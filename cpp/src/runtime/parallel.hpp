@@ -29,8 +29,9 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// Makes the workers of a job wait for each other. A worker spins, since the wait takes microseconds. A worker yields
-// its processor if the wait is longer, as on a machine with more threads than processors.
+// Makes the workers of a job, one call of parallel(), wait for each other. A worker spins, since most waits take
+// microseconds. During a longer wait, as on a machine with more threads than processors, the worker yields its
+// processor.
 class SpinBarrier {
   public:
     void wait(int workers) noexcept;
@@ -61,7 +62,7 @@ class StopFlag {
 };
 
 // Calls body(begin, end) on pieces of [0, total) of at most `grain` items. Each thread takes the next piece when it is
-// free. The calling thread therefore works until no piece is left, and can be asked to stop until then. `units` is an
+// free. The calling thread thus works until no piece is left, and all this time it can be asked to stop. `units` is an
 // upper bound on the work for a piece, in the units of work.hpp. If the caller was asked to stop, the function throws
 // Interrupted after all pieces that were begun are done. The body must not throw.
 template <class Body>

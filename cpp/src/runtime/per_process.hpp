@@ -11,11 +11,11 @@ namespace tightdp {
 // main.
 //
 // A forked child makes another T. The child has only the thread that called fork. If another thread was changing the
-// parent's T at that moment, the copy in the child would stay half changed for ever, and its locks locked. The copy is
-// leaked.
+// parent's T at that moment, the copy in the child would stay half changed and locked for ever. The child never frees
+// this copy.
 //
-// The class uses no lock, and no static variable whose first use takes a lock. The child could find such a lock locked
-// as well.
+// The class uses no lock, and no static variable whose first use takes a lock, because the child could find such a lock
+// locked too.
 template <class T>
 class PerProcess {
   public:

@@ -13,8 +13,8 @@ struct LaneTeam {
     __device__ int size() const noexcept { return lanes; }
     __device__ void sync() const noexcept { __syncwarp(); }
 
-    // The collective functions have the pattern of a butterfly. In each round, two lanes combine the same pair of
-    // numbers. All lanes therefore end with the same bits. All lanes of the warp have to take part.
+    // The collective functions exchange numbers in a butterfly. In each round, two lanes combine the same two numbers,
+    // so that all lanes end with the same bits. All lanes of the warp have to take part.
     __device__ double sum(double x) const noexcept {
         for (int d = lanes / 2; d > 0; d /= 2) x += __shfl_xor_sync(kAll, x, d);
         return x;

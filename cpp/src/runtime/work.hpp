@@ -1,9 +1,9 @@
 // Budgets of work for a question (the computation of an epsilon, delta or similar quantity), and the interruption of
 // long computations.
 //
-// Work is counted in units of about a nanosecond of one core. Work is counted by operations, and not measured by a
-// clock. Whether a budget suffices therefore depends on the question alone, and so does the answer. A result that is
-// found in a store or cache is charged with the work that computed it. Each thread has its own counter.
+// Work is counted in units of about a nanosecond of one core. Operations are counted, and no clock is read. Whether a
+// budget suffices, and hence the answer, therefore depends on the question alone. A result that is found in a store or
+// cache is charged with the work that computed it. Each thread has its own counter.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ std::int64_t passed_by_all() noexcept;
 inline std::int64_t spent() noexcept { return counter().spent; }
 
 // Charges a piece of work of `units` units. The caller calls this function before the piece begins. A piece takes some
-// milliseconds at most. Throws OutOfWork if the limit is exceeded. The member `spent` is then the limit plus one.
+// milliseconds at most. Throws OutOfWork if the limit is exceeded. In that case `spent` becomes the limit plus one.
 // Throws Interrupted if the thread is asked to stop.
 inline void spend(std::int64_t units) {
     Counter& c = counter();
@@ -60,12 +60,12 @@ inline void spend(std::int64_t units) {
     if (c.aside) return;
     c.spent += units;
     if (c.spent <= c.limit) return;
-    // The count must not depend on whether a single piece or the whole work for a stored result exceeded the limit.
+    // The same count results whether a single piece exceeds the limit or the whole work for a stored result.
     c.spent = c.limit + 1;
     throw OutOfWork{};
 }
 
-// Returns whether more was spent than the limit allows. In this case, spend would throw.
+// Returns whether more was spent than the limit allows, so that spend() would throw.
 inline bool exhausted() noexcept { return counter().spent > counter().limit; }
 
 // Returns whether this thread is asked to stop, for loops that must not throw and whose work is not charged. `units` is
@@ -107,14 +107,14 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// Work within the scope of this object is not charged, but can be interrupted. Such scopes are used for tables that are
-// computed once for many questions, and for the last steps of a question whose budget is spent. Such work has to be of
-// bounded size.
+// Work within the scope of this object is not charged, but can be interrupted. Tables that are computed once for many
+// questions use such scopes, and so do the last steps of a question whose budget is spent. The work in a scope has to
+// be of bounded size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };
 
-// Makes the calling thread stop when the given flag is set, within its scope.
+// Makes the calling thread stop when the given flag is set, as long as the object exists.
 using StopsOn = Scoped<&Counter::stop>;
 
 }  // namespace work

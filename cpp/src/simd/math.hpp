@@ -88,8 +88,8 @@ TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
 // Returns ln(1 + x) for x > -1. The relative error is at most 1.4 * 2^-53.
 TIGHTDP_VINLINE Vec log1p(Vec x) {
     const Vec y = 1.0 + x;
-    const Vec big = y - x;  // equals 1, apart from the rounding error of y
-    // The rounding error of y is computed by exact differences. The formula depends on whether 1 or x is larger
+    const Vec big = y - x;  // 1, up to the rounding error of y
+    // The rounding error of y is computed by exact differences. The formula depends on which of 1 and x is larger
     // (Dekker).
     const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
     return log_corrected(y, correction);
@@ -101,8 +101,8 @@ struct Cis {
 };
 
 // Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
-// 2^-53 for larger |x|. A larger |x| is first reduced by a multiple of pi/2. The constant pi/2 is split into three
-// parts, and the reduction has an error below 2^-53 |x| 2^-30.
+// 2^-53 for larger |x|. A larger |x| is first reduced by a multiple of pi/2, which is split into three parts. The error
+// of this reduction is below 2^-83 |x|.
 TIGHTDP_VINLINE Cis cism1(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;
@@ -115,7 +115,8 @@ TIGHTDP_VINLINE Cis cism1(Vec x) {
                                       -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
     const Vec cm = z * horner(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0, -1.0 / 87178291200.0,
                               1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
-    // The low bits are the quadrant n mod 4. In the quadrants 0 to 3, (cos, sin) is (c, s), (-s, c), (-c, -s), (s, -c).
+    // The two low bits of `shifted` are the quadrant n mod 4. With c = cos r and s = sin r, (cos x, sin x) is (c, s),
+    // (-s, c), (-c, -s) or (s, -c) in the quadrants 0 to 3.
     const Mask quadrant = bits(shifted) & 3;
     const Mask odd = -(quadrant & 1);
     const Mask negate_cos = (Mask)(((quadrant + 1) & 2) == 2);

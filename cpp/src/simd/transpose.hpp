@@ -7,8 +7,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Takes rows i and i + S. In each 2 S consecutive columns, exchanges the second S numbers of row i with the first S
-// numbers of row i + S. For all such rows i, this exchanges the off-diagonal S x S blocks.
+// Takes rows i and i + S as `a` and `b`. In each 2 S consecutive columns, exchanges the second S numbers of row i with
+// the first S numbers of row i + S. A call for each such row i exchanges the off-diagonal S x S blocks.
 template <int S, int... L>
 TIGHTDP_VINLINE void exchange(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
     const Vec low = __builtin_shufflevector(a, b, ((L & S) == 0 ? L : kLanes + L - S)...);

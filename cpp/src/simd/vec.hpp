@@ -1,4 +1,4 @@
-// Vectors of doubles that fill one register of the instruction set for which GCC or Clang compiles.
+// Vectors of doubles that fill one register of the instruction set TIGHTDP_ISA, for which the file is compiled.
 //
 // The type and its functions are in the namespace TIGHTDP_ISA, so that the copies for different instruction sets are
 // different symbols. Only .simd.cpp files include this header.

@@ -55,9 +55,10 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
-    // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). The row (re, im, rule,
-    // rounding) with the number m is for ln(M(c + i m step)/M(c)), m = 1..count. Each logarithm is the sum over all
-    // levels, and `rule` and `rounding` are bounds on its errors. Returns None if the levels are not interpolated.
+    // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). Here M is the moment
+    // generating function of the privacy loss. The row (re, im, rule, rounding) with the number m is for ln(M(c + i m
+    // step)/M(c)), m = 1..count. Each logarithm is the sum over all noise levels, and `rule` and `rounding` bound its
+    // errors. Returns None if the levels are not interpolated.
     m.def(
         "contour_levels",
         [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,

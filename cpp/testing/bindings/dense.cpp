@@ -7,7 +7,8 @@ namespace {
 template <class T>
 using Matrix = py::array_t<T, py::array::c_style>;
 
-// A chunk of records as (blocks of the product, stages of the chunk, stages of a block at most).
+// The three numbers of a chunk of records: thread blocks of the product, stages of the chunk, and at most how many
+// stages a block has.
 using Chunk = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 Chunk describe(const tightdp::cuda::ProductShares& s) {

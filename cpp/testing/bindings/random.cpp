@@ -1,4 +1,4 @@
-// tightdp._testing: computes random values from given words, and with settings for which rare branches become common.
+// tightdp._testing: computes random values from given words, and with settings that make rare branches common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
 #include "random/tiles.simd.hpp"
@@ -11,7 +11,7 @@ using namespace tightdp::random;
 using bindings::SealedStream;
 using Integers = py::array_t<std::int64_t, py::array::c_style>;
 
-// Turns the 256 words of each tile into 128 normals.
+// Turns the 256 words of each tile (tightdp/random/tile.hpp) into 128 normals.
 py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>& words, bool single) {
     const py::ssize_t tiles = words.size() / kTileWords;
     if (words.ndim() != 1 || words.size() != tiles * kTileWords)

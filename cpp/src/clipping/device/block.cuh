@@ -11,8 +11,8 @@
 
 namespace tightdp::cuda {
 
-// Starts to copy `bytes` bytes, which is 4, 8 or 16. Both addresses are multiples of `bytes`. The copy is complete
-// after wait_batches has returned for its batch.
+// Starts to copy `bytes` bytes, where `bytes` is 4, 8 or 16. Both addresses are multiples of `bytes`. The copy is
+// complete after wait_batches has returned for its batch.
 template <int bytes>
 __device__ inline void copy_async(void* shared, const void* global) {
     __pipeline_memcpy_async(shared, global, bytes);

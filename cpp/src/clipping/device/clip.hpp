@@ -44,9 +44,8 @@ struct DeviceClip {
 // Number of columns that a team squares at a time when it computes the norm of a row.
 inline constexpr std::int64_t kDevicePiece = 4096;
 
-// Returns the largest number of additions through which a square passes. A square passes through the additions in a
-// lane's share of a piece, then through the additions of the lanes of a team, and then through the additions of the
-// pieces.
+// Returns the largest number of additions through which a square passes. These are the additions in a lane's share of a
+// piece, of the lanes of a team, and of the pieces.
 TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
@@ -128,9 +127,9 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
     return team.sum(sum);
 }
 
-// Returns the norm of a row whose sum of squares is infinite or NaN. The squares are computed in units of the largest
-// entry. The norm is +inf if an entry is not finite. A finite norm is increased by the largest rounding error of the
-// sum. Since such rows are rare, one thread computes the norm in a plain loop.
+// Returns the norm of a row whose sum of squares is infinite or NaN. The squares are computed in units of a power of
+// two near the largest entry. The norm is +inf if an entry is not finite. A finite norm is increased by the largest
+// rounding error of the sum. Since such rows are rare, one thread computes the norm in a plain loop.
 template <class T>
 TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, std::int64_t row) noexcept {
     double largest = 0, square = 0;

@@ -1,6 +1,6 @@
-// The formulas by which the threads of a device (GPU) compute the exact form. Each row becomes the same integers as on
-// the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh. Compile without contraction of
-// a * b + c to fused multiply-adds.
+// The formulas by which the threads of a device (GPU) compute the exact form (clipping/clipped_sum.hpp). Each row
+// becomes the same integers as on the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh.
+// Compile without contraction of a * b + c to fused multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
     for (int s = 0; s < exact.stripes; ++s) {
         double of_stripe = 0;
         std::int64_t t = exact.stripe[s];
-        // Eight squares are read before they are added one after the other, so that a thread waits once for eight.
+        // Eight squares are read before they are added one after the other, so that a thread waits for memory once for
+        // eight squares.
         for (double next[8]; t + 8 <= exact.stripe[s + 1]; t += 8) {
             for (int k = 0; k < 8; ++k) next[k] = squares[t + k];
             for (int k = 0; k < 8; ++k) of_stripe += next[k];
@@ -63,15 +64,15 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
     return heavy ? -scaled : scaled;
 }
 
-// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. The factor is a result of
-// exact_factor, whose comment explains negative factors.
+// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. exact_factor() computes the
+// factor and explains negative factors.
 TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }
 
 // The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds
-// rounded normals with a standard deviation of `sigma` grid steps. The results are written as int64, or as floats after
-// multiplication by the grid, or by the grid over a divisor.
+// rounded normals with a standard deviation of `sigma` grid steps. The results are written as int64, or multiplied by
+// `grid` and written as floats. `grid` may be the grid's step divided by a number.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

@@ -1,6 +1,6 @@
-// The kernels of the exact form. The order in which integers are added does not matter, so rows and columns may be
-// shared among threads in any way. The integers that a row adds depend on this row alone. The formulas are in
-// exact.hpp.
+// The kernels of the exact form (clipping/clipped_sum.hpp). The order in which integers are added does not matter, so
+// rows and columns may be shared among threads in any way. The integers that a row adds depend on this row alone. The
+// formulas are in exact.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,14 @@ namespace tightdp::cuda {
 
 using namespace clipping;
 
-// Computes squares[row][tile], the sums of squares of the tiles of rows. Each tile is computed by 16 lanes.
+// Computes squares[row][tile], the sum of squares of each tile of each row. Sixteen lanes compute one sum.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     exact_squares_kernel(DeviceClip clip, std::int64_t tiles, double* squares) {
     const LaneTeam<kSquareLanes> team;
     const std::int64_t in_block = blockDim.x / kSquareLanes, teams = gridDim.x * in_block, items = clip.rows * tiles;
-    // Every lane of a warp has to take part in each round. A team that has no item of its own repeats the last item.
+    // Every lane of a warp has to take part in each round. A team of lanes that has no item of its own repeats the last
+    // item.
     for (std::int64_t base = blockIdx.x * in_block; base < items; base += teams) {
         const std::int64_t asked = base + threadIdx.x / kSquareLanes, item = asked < items ? asked : items - 1;
         const double square = team.sum(lane_squares<T>(clip, item / tiles, item % tiles, team.lane()));

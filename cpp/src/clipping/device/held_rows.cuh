@@ -1,5 +1,5 @@
-// The kernel that reads short rows from memory once: a block holds some rows in shared memory between the computation
-// of their norms and of their sums. The formulas are in clip.hpp, and the shape in shape.hpp.
+// The kernel that reads short rows from memory once. A thread block holds a group of rows in shared memory while it
+// computes their norms and then adds them. The formulas are in clip.hpp, and the shape in shape.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ __device__ inline unsigned place16(const void* p) {
     return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
 }
 
-// Copies `count` entries in units of `bytes` bytes. Entries before the first multiple of `bytes` are copied one by one.
-// The `threads` threads of a team share the work.
+// Copies `count` entries in units of `bytes` bytes. Entries before the first whole unit or after the last one are
+// copied one by one. The `threads` threads of a team share the work.
 template <int bytes, class T>
 __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
     constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     for (std::int64_t begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
         const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
         unsigned char* rows = memory + s.rows_at();
-        __syncthreads();  // the rows of the last group are no longer needed
+        __syncthreads();  // no thread still reads the group of rows before
         if (s.dense) {
             const T* const from = row_of<T>(clip.segments[0], begin);
             rows += place16(from);

@@ -1,4 +1,4 @@
-// Adds the partial sums of the blocks, each of which is a sum over the rows of one block.
+// Adds the partial sums of thread blocks, each of which has added some rows.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace tightdp {
 
-// Returns a request in the form that a device reads. The segments of the request are written to `table`, to which the
-// result points. `lanes` is the number of lanes in the teams that compute the norms.
+// Returns a request in the form that a device reads. The result points to `table`, to which the segments of the request
+// are written. `lanes` is the number of lanes in the teams that compute the norms.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
     std::int64_t tiles = 0;
@@ -53,7 +53,7 @@ inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::Device
     return exact;
 }
 
-// Returns the inputs of the last step of a request, which writes `sums`. `sums` may be null.
+// Returns the inputs of the last step of a request, which writes the outputs from `sums`. `sums` may be null.
 inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
                                             const double* sums) {
     clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};

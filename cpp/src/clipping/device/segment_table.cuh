@@ -10,8 +10,8 @@
 
 namespace tightdp::cuda {
 
-// A few entries of the table, which are passed as an argument of a kernel. A copy from host memory could make the host
-// wait for the stream.
+// A few entries of the table, which are passed as an argument of a kernel, because a copy from host memory could make
+// the host wait for the stream.
 template <class Entry>
 struct TablePiece {
     static constexpr int kMost = 3584 / sizeof(Entry);  // the arguments of a kernel may have 4 kB

@@ -1,6 +1,6 @@
-// Chooses how rows are shared out on a device: the choice between the two ways of clipped_sum.cu, the number of rows
-// that a block takes at a time, and the layout of its shared memory. The code is plain arithmetic, so that tests on the
-// host make the same choices as a device.
+// Chooses between the two ways of clipped_sum.cu, the number of rows that a thread block takes at a time, and the
+// layout of the block's shared memory. The code is plain arithmetic, so that tests on the host make the same choices as
+// a device.
 #pragma once
 
 #include <algorithm>
@@ -39,25 +39,26 @@ struct RowShare {
     TIGHTDP_HD std::int64_t blocks(std::int64_t count) const { return across * chunks(count); }
 };
 
-// The shape of the first way: a block holds groups of whole rows, and each multiprocessor has several blocks.
+// The shape of the first way: a thread block holds one group of `rows` whole rows at a time, and each multiprocessor
+// has several blocks.
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;               // rows of a group; many rows make up for its four barriers
+    static constexpr int kMostRows = 64;               // largest number of rows of a group, which takes four barriers
     static constexpr std::int64_t kMostColumns = 256;  // longer rows are faster in the second way
     static constexpr int kTeam = 8;                    // number of lanes that compute a norm
 
     std::int64_t rows = 0, columns = 0, pitch = 0, blocks = 0;
-    int groups = 1;      // number of groups of threads, which take different rows: sums[group][column]
+    int groups = 1;      // number of sets of threads that add different rows, to sums[set][column]
     bool dense = false;  // true if rows follow each other without gaps, so that they are copied as one run
 
     TIGHTDP_HD std::int64_t squares_at() const { return groups * columns * 8; }
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * 8; }
     TIGHTDP_HD std::int64_t rows_at() const { return to_multiple(factors_at() + rows * 8, 16); }
-    // Has 16 bytes more than the rows, since the address of a dense group modulo 16 is the same as in memory.
+    // Includes 16 spare bytes, since a dense group is placed at the same address modulo 16 as in device memory.
     TIGHTDP_HD std::int64_t bytes() const { return rows_at() + rows * pitch + 16; }
 };
 
-// Returns the shape of the first way. It has no blocks if the rows are long or few, which the second way serves.
+// Returns the shape of the first way, or a shape without blocks if the second way serves, because rows are long or few.
 // `resident` returns the number of blocks of a shape that a multiprocessor takes at once.
 template <class Resident>
 HeldShape choose_held_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t size, const Machine& machine,
@@ -73,7 +74,7 @@ HeldShape choose_held_shape(const clipping::DeviceClip& clip, bool dense, std::i
     const std::int64_t blocks =
         std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(s))),
                  ceiling(clip.rows, s.rows));
-    // Much of the device would have no work with fewer blocks.
+    // If there were fewer blocks, much of the device would have no work, so the second way serves.
     if (2 * blocks >= machine.processors) s.blocks = blocks;
     return s;
 }

@@ -12,7 +12,7 @@ namespace tightdp::cuda {
 
 using namespace clipping;
 
-// Computes squares[row][piece], the sums of squares of the pieces of rows. Each piece is computed by one warp.
+// Computes squares[row][piece], the sum of squares of each piece of each row. One warp computes one sum.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads) squares_kernel(DeviceClip clip, std::int64_t pieces, double* squares) {
     const WarpTeam team;
@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kSumThreads) squares_kernel(DeviceClip clip, s
     }
 }
 
-// Computes the factor of each row. The squares of its pieces are added by one warp, through no more additions than one
-// after the other.
+// Computes the factor of each row. One warp adds the sums of a row's pieces. No square passes through more additions
+// than if the pieces were added one after the other.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     factors_kernel(DeviceClip clip, std::int64_t pieces, const double* squares, double* factors) {
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kSumThreads)
     if (team.lane() == 0) factors[row] = row_factor<T>(clip, row, square);
 }
 
-// Computes partial[chunk][column], the sums over the rows of a chunk. Each column of a chunk is added by one thread.
+// Computes partial[chunk][column], the sums over the rows of a chunk. One thread adds one column of a chunk.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     sums_kernel(DeviceClip clip, RowShare share, const double* factors, double* partial) {

@@ -12,9 +12,9 @@ namespace {
 
 using contour::BatchMemory;
 
-// Warps in a block, and blocks on a multiprocessor. Many warps hide the latency of chains of dependent operations, but
-// the scratch memory of all warps should fit into the second-level cache. With 2 * 8 warps on a multiprocessor, a
-// thread has 128 registers, about as many as the longest function needs.
+// Number of warps in a block, and of blocks on a multiprocessor. Many warps hide the latency of chains of dependent
+// operations, but the scratch memory of all warps should fit into the second-level cache. With 16 warps on a
+// multiprocessor a thread has 128 registers, about as many as the longest function needs.
 constexpr int kWarps = 2;
 constexpr int kBlocksPerProcessor = 8;
 

@@ -12,14 +12,15 @@ namespace tightdp::cuda {
 
 inline constexpr int kRowThreads = 256, kRowLanes = 16, kClipThreads = 64;
 
-// Computes the steps and the squares of `rows` rows (RowKernels::units). Each row is added by 16 lanes.
+// Computes the steps and the squares of `rows` rows (RowKernels::units). Sixteen lanes add the squares of one row.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) row_units_kernel(const T* x, std::int64_t rows, std::int64_t columns,
                                                                 double least, double* steps, double* squares) {
     const LaneTeam<kRowLanes> team;
     const std::int64_t asked =
         static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kRowLanes) + threadIdx.x / kRowLanes;
-    // Every lane of a warp has to take part. A team that has no row of its own repeats the last row.
+    // Every lane of a warp has to take part. A team of lanes (runtime/warp_team.cuh) that has no row of its own repeats
+    // the last row.
     const std::int64_t k = asked < rows ? asked : rows - 1;
     const T* const row = x + k * columns;
     double sum = 0;
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kClipThreads) clip_records_kernel(DeviceClipRe
     if (k < clip.rows) clip_record<T>(clip, k);
 }
 
-// Rows that are multiplied by weights, truncated to integers and added. Each block takes `share` of the rows.
+// Rows that are multiplied by weights, truncated to integers and added. Each thread block takes `share` rows.
 template <class T>
 struct WeightedRows {
     const T* x;
@@ -57,7 +58,7 @@ struct WeightedRows {
     TIGHTDP_HD std::int64_t blocks() const { return across() * ((rows + share - 1) / share); }
 };
 
-// Shares `count` rows of a layer among some blocks for each multiprocessor.
+// Shares `count` rows of a layer among about eight thread blocks for each multiprocessor.
 template <class T>
 WeightedRows<T> weigh_rows(const T* x, std::int64_t count, const DeviceLayer& layer, const double* weights,
                            std::int64_t* totals, std::int64_t processors) {

@@ -1,5 +1,6 @@
-// The formulas by which the threads of a device clip records, with the bits of the CPU (clip.exact.simd.cpp and
-// rows.exact.simd.cpp). docs/theory/exact-products.md, sections 3 and 7. Compile without contraction.
+// The formulas by which the threads of a device clip records (docs/theory/exact-products.md, sections 3 and 7). The
+// results have the same bits as on the CPU (clip.exact.simd.cpp and rows.exact.simd.cpp). Compile without contraction
+// of a * b + c to fused multiply-adds.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,7 @@
 
 namespace tightdp::cuda {
 
-// A layer of a product sum. Without formed gradients, `outputs` is above 1. `steps` and `squares` are those of
-// RowKernels::units.
+// A layer of a product sum. `steps` and `squares` are those of RowKernels::units.
 struct DeviceLayer {
     const void *inputs, *errors;
     std::int64_t columns, outputs;
@@ -34,7 +34,7 @@ struct DeviceClipRecords {
     double* weights;  // output [outputs of all layers][rows]
 };
 
-// Constants and functions of vec.hpp and clip.exact.simd.cpp.
+// Counterparts of constants and functions in vec.hpp and clip.exact.simd.cpp.
 inline constexpr double kDeviceFinite = 0x1p1022, kDeviceSlack = 0x1p-36;
 inline constexpr double kDeviceLeastSquare = 0x1p-800, kDeviceLargestSquare = 0x1p800;
 TIGHTDP_HD inline double nearest_integer(double x) {
@@ -53,15 +53,15 @@ TIGHTDP_HD inline double confine(double x, double most) {
     return up < most ? up : most;
 }
 
-// Returns the step of a row of norm sqrt(square) whose integers have a norm of about [least, 2 least), or 0 for a row
-// that contributes nothing. With `least` 0 the row is not rounded, and the step is 1.
+// Returns the step of a row with the norm sqrt(square), or 0 if the row contributes nothing. The row's integers have a
+// norm of about [least, 2 least). If `least` is 0, the row is not rounded, and the step is 1.
 TIGHTDP_HD inline double row_step(double square, double least) {
     if (!(square <= kDeviceLargestSquare)) return 0;  // NaN too
     if (square < kDeviceLeastSquare || least == 0) return 1;
     return least / power_of_two_below(sqrt(square));
 }
 
-// Computes for a record the sum over layers of Q times the sum over outputs of (v scale)^2.
+// Computes for record k the sum over layers of squares[k] times the sum over outputs of (v scale)^2.
 TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k, double scale) {
     double sum = 0;
     const double* v = c.weights + k;
@@ -76,7 +76,7 @@ TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k,
     return sum;
 }
 
-// Turns the errors of record first + k into its weights, which are integers unless the layer is formed.
+// Turns the errors of record first + k into its weights, which are integers unless the layer is formed (DenseLayer).
 template <class T>
 TIGHTDP_HD inline void clip_record(const DeviceClipRecords& c, std::int64_t k) {
     double top = !c.taken || c.taken[c.first + k] ? 0.0 : 2 * kDeviceFinite;
@@ -92,7 +92,8 @@ TIGHTDP_HD inline void clip_record(const DeviceClipRecords& c, std::int64_t k) {
             top = kept > top ? kept : top;
         }
     }
-    // The host has not checked bounds in device memory. A record with a bound out of range gets the nearest one.
+    // The host has not checked bounds in device memory. A bound outside of [0, c.bound] is replaced by the nearer end,
+    // and NaN by 0.
     const double own = c.bounds ? c.bounds[c.first + k] : c.bound, bound = own >= 0 ? fmin(own, c.bound) : 0.0;
     const double scale = top <= kDeviceFinite ? 1.0 / power_of_two_below(top > 0x1p-1000 ? top : 0x1p-1000) : 0.0;
     const double square = sum_squares(c, k, scale);
@@ -124,12 +125,12 @@ inline std::int64_t outputs_of(const ProductSum& r) {
     return outputs;
 }
 
-// Returns the norm that the integers of a layer's rows have at least, or 0 if its rows are not rounded.
+// Returns the smallest norm of a row's integers, or 0 if the rows of the layer are not rounded.
 inline double least_norm(const DeviceLayer& layer) {
     return layer.formed() ? 0.0 : 0x1p14;
 }
 
-// Returns the arguments of clip_record for `rows` records, whose comparison has the slack of the CPU's.
+// Returns the arguments of clip_record for `rows` records, with the same slack as on the CPU.
 inline DeviceClipRecords clip_records(const ProductSum& r, const DeviceLayer* layers, std::int64_t first,
                                       std::int64_t rows, double* weights) {
     const auto count = static_cast<std::int64_t>(r.layers.size());

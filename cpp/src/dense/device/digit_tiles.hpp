@@ -1,9 +1,9 @@
 // Packed operands of integer products on a device, and the share of each thread block. The code is plain arithmetic, so
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
-// Lines are the outputs of weights, or the columns of inputs. An operand is packed in fragments, as [tile of 16
-// lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the order in which the matrix
-// unit takes them: four words of four records each. Records and lines that are missing are zeros.
+// A line is an output of the weights, or a column of the inputs. An operand is packed in fragments, as [tile of 16
+// lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the matrix unit's order: four
+// words of four records each. Records and lines that are missing are zeros.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct alignas(16) LaneDigits {
 };
 static_assert(32 * sizeof(LaneDigits) == kFragmentBytes);
 
-// Return the line and the first of four records, within their fragment, of a word of a lane.
+// Return, for a word of a lane, the line and the first of the four records in this word, counted within the fragment.
 TIGHTDP_HD constexpr int line_of_word(int lane, int word) {
     return lane / 4 + 8 * (word % 2);
 }
@@ -41,19 +41,19 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
     return (x - low_digit(x)) >> 8;
 }
 
-// Returns x within the largest numbers of so many digits.
+// Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
 template <int digits>
 TIGHTDP_HD constexpr std::int32_t confine_to_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);
     return x < -most ? -most : x > most ? most : x;
 }
 
-// A thread block of the product has eight warps, and each warp has 32 outputs and 32 columns. A stage is the number of
+// A thread block of the product has eight warps, and each warp has 32 outputs and 32 columns. A stage consists of the
 // records whose fragments are copied to shared memory at a time.
 inline constexpr int kProductThreads = 256, kWarpLines = 32, kOutputWarps = 2, kColumnWarps = 4;
 inline constexpr int kBlockOutputs = kOutputWarps * kWarpLines, kBlockColumns = kColumnWarps * kWarpLines;
 inline constexpr int kStageRecords = 64, kStageFragments = kStageRecords / kFragmentRecords;
-// Bytes of a stage of one tile of weights, and of inputs; and of all tiles of a block.
+// Numbers of bytes of a stage: of one tile of weights or inputs, and of all tiles of a thread block.
 inline constexpr int kTileWeights = kStageFragments * kWeightDigits * kFragmentBytes,
                      kTileInputs = kStageFragments * kInputDigits * kFragmentBytes;
 inline constexpr int kStageWeights = kBlockOutputs / kFragmentLines * kTileWeights,
@@ -67,9 +67,10 @@ static_assert(std::int64_t{2} * 128 * 128 * kStageRecords * kMostStages <= 0x7ff
 // Size in bytes of the packed operands of one chunk of records, if there are several chunks.
 inline constexpr std::int64_t kDevicePackedBytes = 1 << 27;
 
-// The shares of a product's thread blocks. A block takes kBlockOutputs x kBlockColumns sums, over `share` stages.
+// The shares of a product's thread blocks. A block computes kBlockOutputs x kBlockColumns sums over `share` stages.
 struct ProductShares {
-    // Number of blocks that have the same outputs, or the same columns; number of stages of a chunk and of a block.
+    // `across` blocks have the same outputs, and `down` blocks the same columns. A chunk of records has `stages`
+    // stages.
     std::int64_t across, down, stages, share;
 
     TIGHTDP_HD std::int64_t splits() const { return (stages + share - 1) / share; }
@@ -86,7 +87,7 @@ struct ProductShares {
         std::int64_t output, column, stage;
     };
     TIGHTDP_HD Place place(std::int64_t block) const {
-        constexpr std::int64_t kBand = 8;  // blocks by outputs that take turns before the columns move on
+        constexpr std::int64_t kBand = 8;  // number of consecutive blocks with the same columns
         const std::int64_t tile = block % (across * down), first = tile / (kBand * across) * kBand;
         const std::int64_t left = down - first, band = left < kBand ? left : kBand, in_band = tile - first * across;
         return {(first + in_band % band) * kBlockOutputs, in_band / band * kBlockColumns,
@@ -94,7 +95,8 @@ struct ProductShares {
     }
 };
 
-// Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`, or one stage.
+// Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`. The number is at
+// least one stage.
 inline std::int64_t records_of_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
                                      std::int64_t packed_bytes) {
     const ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), 1, 1};
@@ -102,7 +104,7 @@ inline std::int64_t records_of_chunk(std::int64_t rows, std::int64_t outputs, st
                                                     std::max<std::int64_t>(ceiling(rows, kStageRecords), 1));
 }
 
-// Shares a product among the blocks of a device of so many multiprocessors, each of which takes one block at a time.
+// Shares a product among thread blocks, as if each of `processors` multiprocessors ran one block at a time.
 inline ProductShares share_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
                                    std::int64_t processors) {
     ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), ceiling(rows, kStageRecords), 1};

@@ -1,4 +1,4 @@
-// The matrix unit of a device for digits of eight bits. For tests, testing/on_host.hpp defines the same name.
+// The matrix unit of a device for digits of eight bits. For tests, testing/on_host.hpp defines the same function.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -8,9 +8,9 @@
 namespace tightdp::cuda {
 
 // Adds to sums[m][n] the products left[m][k] right[k][n] of 32 signed bytes, for m < 16 and n < 8. The lanes of a warp
-// share the matrices. Lane l holds the sums of the rows l / 4 and l / 4 + 8 and of the columns 2 (l mod 4) and the next
-// one; the bytes k = 4 (l mod 4), ..., and 16 more, of both rows of `left`, and of the column l / 4 of `right`. All
-// lanes of the warp have to take part.
+// share the matrices. Lane l holds the sums of the rows l / 4 and l / 4 + 8 in the columns 2 (l mod 4) and 2 (l mod
+// 4) + 1. The lane also holds bytes of these two rows of `left` and of the column l / 4 of `right`. These are four
+// bytes from k = 4 (l mod 4) on, and four from k + 16 on. All lanes of the warp have to take part.
 __device__ inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right_low,
                                        std::uint32_t right_high) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -18,7 +18,7 @@ __device__ inline void multiply_digits(std::int32_t (&sums)[4], const std::uint3
                  : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
                  : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high));
 #else
-    // Turing multiplies eight rows by 16 bytes.
+    // The instruction of the Turing architecture multiplies eight rows of 16 bytes.
     const std::uint32_t right[2] = {right_low, right_high};
     for (int word = 0; word < 4; ++word) {
         std::int32_t* const half = sums + 2 * (word % 2);

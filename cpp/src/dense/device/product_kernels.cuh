@@ -1,4 +1,4 @@
-// The kernels of integer products: one packs the digits of an operand, the other multiplies packed operands by the
+// The kernels of integer products. One packs the digits of an operand, and the other multiplies packed operands on the
 // matrix units. docs/theory/exact-products.md, section 8. Layouts and shares are in digit_tiles.hpp.
 #pragma once
 
@@ -13,7 +13,8 @@ namespace tightdp::cuda {
 
 inline constexpr int kPackThreads = 256;
 
-// The integers of an operand that are packed. `line` is an output or a column.
+// The next three types hold the integers of an operand to be packed. `line` is an output of weights or a column of
+// inputs.
 template <class T>
 struct IntegerMatrix {  // [records][lines]
     const T* values;
@@ -83,8 +84,8 @@ __global__ void __launch_bounds__(kPackThreads)
     for (int d = 0; d < digits; ++d) reinterpret_cast<LaneDigits*>(first + d * kFragmentBytes)[lane] = found[d];
 }
 
-// Starts to copy one stage of a block's packed weights and inputs. Its tiles follow each other in shared memory.
-// `blocks` is the number of packed blocks of records.
+// Starts to copy one stage of a thread block's packed weights and inputs. The stage's tiles follow each other in shared
+// memory. `blocks` is the number of packed blocks of records.
 __device__ inline void copy_stage(unsigned char* shared, const unsigned char* weights, const unsigned char* inputs,
                                   std::int64_t blocks, std::int64_t stage) {
     const auto copy = [&](unsigned char* to, const unsigned char* from, int size, int tile_bytes) {
@@ -97,7 +98,8 @@ __device__ inline void copy_stage(unsigned char* shared, const unsigned char* we
     copy(shared + kStageWeights, inputs, kStageInputs, kTileInputs);
 }
 
-// The sums of the digits' products of one warp, by their power of 2^8, and by tiles of 16 outputs and eight columns.
+// The sums of products of digits of one warp. The array is [tile of 16 outputs][tile of eight columns][power of
+// 2^8][sum of a lane].
 struct WarpSums {
     static constexpr int kOutputTiles = kWarpLines / kFragmentLines, kColumnTiles = kWarpLines / 8;
     std::int32_t sums[kOutputTiles][kColumnTiles][kDigitSums][4];
@@ -124,7 +126,8 @@ __device__ inline void add_fragments(WarpSums& s, const unsigned char* weights, 
     }
 }
 
-// Adds a warp's sums to the totals [outputs][columns], modulo 2^64. Each sum has 2^8 times the unit of the one before.
+// Adds a warp's sums to the totals [outputs][columns], modulo 2^64. The sums of each power of 2^8 have 2^8 times the
+// unit of the power before.
 __device__ inline void add_to_totals(const WarpSums& s, std::int64_t output, std::int64_t column, std::int64_t outputs,
                                      std::int64_t columns, unsigned long long* totals) {
     const int lane = static_cast<int>(threadIdx.x % 32);
@@ -142,7 +145,7 @@ __device__ inline void add_to_totals(const WarpSums& s, std::int64_t output, std
 }
 
 // Adds the products of packed operands to the totals. Stages are copied to `slots` places of shared memory in turn, so
-// that those of the next stages arrive while one is multiplied.
+// that the next stages arrive while one stage is multiplied.
 template <int slots>
 __global__ void __launch_bounds__(kProductThreads)
     multiply_digits_kernel(ProductShares shares, const unsigned char* weights, const unsigned char* inputs,
@@ -156,7 +159,7 @@ __global__ void __launch_bounds__(kProductThreads)
 
     const int warp = static_cast<int>(threadIdx.x / 32), across = warp % kColumnWarps, down = warp / kColumnWarps;
     const std::int64_t output = place.output + down * kWarpLines, column = place.column + across * kWarpLines;
-    const bool beyond = output >= outputs || column >= columns;  // a warp whose sums are all beyond the ends
+    const bool beyond = output >= outputs || column >= columns;  // whether all sums of the warp are beyond the ends
     WarpSums s = {};
     for (int ahead = 0; ahead < slots - 1; ++ahead) {
         if (place.stage + ahead < end)
@@ -166,7 +169,7 @@ __global__ void __launch_bounds__(kProductThreads)
     int slot = 0;
     for (std::int64_t stage = place.stage; stage < end; ++stage, slot = slot + 1 < slots ? slot + 1 : 0) {
         wait_batches<slots - 2>();
-        __syncthreads();  // this stage is there for all threads, and no thread reads the one before any more
+        __syncthreads();  // this stage has arrived for all threads, and no thread still reads the stage before
         if (stage + slots - 1 < end)
             copy_stage(shared + (slot > 0 ? slot - 1 : slots - 1) * kStageBytes, weights, inputs, blocks,
                        stage + slots - 1);

@@ -108,8 +108,8 @@ std::atomic<const Runtime*> found{nullptr};
 std::atomic<bool> forked{false};
 thread_local bool used = false;  // whether this thread's team may have been started by run()
 
-// Ends the team of threads of the thread that is about to fork. Otherwise, in the child, GCC's runtime would wait for
-// threads that only the parent has, in PyTorch's next loop or in ours. The next loop of the parent starts a new team.
+// Ends the team of threads of the thread that is about to fork. In the child, the next loop would otherwise make GCC's
+// runtime wait for threads that only the parent has. The next loop of the parent starts a new team.
 void before_fork() {
     const Runtime* omp = found.load(std::memory_order_acquire);
     if (used && omp && omp->pause) omp->pause(kPauseSoft);

@@ -56,8 +56,8 @@ int at_fork(void (*before)(), void (*in_child)()) noexcept {
 }
 
 // On a virtual machine, if a processor has slept for some milliseconds, Linux assumes that the host has taken it away.
-// Linux then starts a helper thread, when the caller wakes it, on the caller's own processor. There the helper waits
-// for the next tick of the scheduler. This wait was measured as 2 to 4 ms for each job after a pause.
+// If the caller then wakes a helper thread, Linux starts the helper on the caller's own processor, where the helper
+// waits for the scheduler's next tick. This wait was measured as 2 to 4 ms for each job after a pause.
 int processor_to_leave() noexcept {
 #if defined(__linux__)
     return sched_getcpu();

@@ -1,4 +1,4 @@
-// Replaces MinGW's functions sin, cos and pow, which use the x87, by the functions of the system's C library. Near
+// Replaces MinGW's functions sin, cos and pow, which use the x87 unit, by the functions of the system's C library. Near
 // multiples of pi, and for large powers, the errors of MinGW's functions are hundreds of thousands of units in the last
 // place. docs/theory/closed-forms.md, section 1, allows 4 units. library_fault (runtime/arithmetic.hpp) tests the
 // replacements.
