@@ -313,7 +313,7 @@ class Mechanism(Composable):
     """True if one dominating pair holds for data sets of every size. The pair then holds for every link of a chain of
     data sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets
     of ``dataset_size`` records."""
-    sampled: ClassVar[frozenset[Neighbors]] = frozenset()
+    sampled_relations: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
     The set is empty if the mechanism cannot run on a sample."""
 

@@ -2378,6 +2378,37 @@ class EndVerdict(NamedTuple):
     """True if the end was proved as stated."""
 
 
+def bound_delta_of_worst_order(
+    orders: list[tuple[str, Run, list[Run]]], high: bool, epsilon: Fraction, goal: Fraction, points: int
+) -> EndVerdict:
+    """Returns the largest bound of delta over all orders, where each order has the bound of its best proof.
+
+    Stops as soon as the verdict about ``goal`` is settled.
+    """
+    best = EndVerdict(Fraction(0), Fraction(0), "")
+    for order, upper, lowers in orders:
+        for run in [upper] if high else lowers:
+            end: Fraction | None = None
+            with suppress(TooMuchWork):  # earlier bounds still count
+                for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
+                    reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
+                    if end is None or (reached < end if high else reached > end):
+                        end, text = reached, f"{order}: {how}"
+                    settled = (
+                        convert_ball_to_fraction(low.lower()) > goal
+                        if high
+                        else convert_ball_to_fraction(most.upper()) < goal
+                    )
+                    if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
+                        break
+            if end is None:
+                end, text = Fraction(int(high)), f"{order}: no method answers"
+            best = max(best, EndVerdict(end, end, text))
+            if not high and best.value > goal:
+                return best
+    return best
+
+
 def verify_certificate_end(
     claim: Claim, high: bool, nearby: bool, points: int = 2**18, limit: float = MOST_WORK
 ) -> EndVerdict:
@@ -2400,43 +2431,15 @@ def verify_certificate_end(
         )
         return EndVerdict(None, most, "what is revealed outright", claim.asked == "epsilon" and most > claim.at)
 
-    def bound_delta_of_worst_order(epsilon: Fraction, goal: Fraction, points: int) -> EndVerdict:
-        """Returns the largest bound of delta over all orders, where each order has the bound of its best proof.
-
-        Stops as soon as the verdict about ``goal`` is settled.
-        """
-        best = EndVerdict(Fraction(0), Fraction(0), "")
-        for order, upper, lowers in orders:
-            for run in [upper] if high else lowers:
-                end: Fraction | None = None
-                with suppress(TooMuchWork):  # earlier bounds still count
-                    for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
-                        reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
-                        if end is None or (reached < end if high else reached > end):
-                            end, text = reached, f"{order}: {how}"
-                        settled = (
-                            convert_ball_to_fraction(low.lower()) > goal
-                            if high
-                            else convert_ball_to_fraction(most.upper()) < goal
-                        )
-                        if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
-                            break
-                if end is None:
-                    end, text = Fraction(int(high)), f"{order}: no method answers"
-                best = max(best, EndVerdict(end, end, text))
-                if not high and best.value > goal:
-                    return best
-        return best
-
     if claim.asked == "delta":
         goal = claimed or Fraction(0)
-        found = bound_delta_of_worst_order(claim.at, goal, points)
+        found = bound_delta_of_worst_order(orders, high, claim.at, goal, points)
         return found._replace(proved=(found.value <= goal) if high else (found.value >= goal))
     for slack in SLACKS if nearby else SLACKS[:1]:
         end = claimed * (1 + Fraction(slack if high else -slack))
         if slack == SLACKS[1]:
             WORK.limit = WORK.done + limit / 2
-        found = bound_delta_of_worst_order(end, claim.at, min(points, 2**14) if slack else points)
+        found = bound_delta_of_worst_order(orders, high, end, claim.at, min(points, 2**14) if slack else points)
         if (found.value <= claim.at) if high else (found.value > claim.at):
             return EndVerdict(end, found.value, found.how, end == claimed)
     return EndVerdict(None, Fraction(0), found.how)

@@ -44,7 +44,7 @@ RUNS: list[dp.Mechanism | dp.Composition] = [
     dp.TreeAggregation(1.0, 6, own_steps=True),
     dp.RandomAllocation(G(0.8), 2),
     dp.RandomAllocation(dp.BoundedRange(1.0), 2),
-    dp.RandomAllocation.fixed(G(1.2), 2, 2),
+    dp.RandomAllocation.fixed_bins(G(1.2), 2, 2),
     dp.RandomAllocation(G(0.9), 2, 2),
     dp.RandomAllocation(dp.Laplace(1.5), 3, 3),
     dp.Group(dp.RandomAllocation(G(3.0), 2, 2), 3),

@@ -117,7 +117,7 @@ def test_no_answer_is_much_wider_than_the_page_states(case):
 @pytest.mark.parametrize("relation", ["add", "remove"])
 def test_fixed_bins_are_the_same_in_every_epoch(relation):
     """Two rounds of two epochs, all four outputs as they are written down: a record is in one bin of both epochs."""
-    run = dp.RandomAllocation.fixed(dp.Gaussian(1.2), 2, 2)
+    run = dp.RandomAllocation.fixed_bins(dp.Gaussian(1.2), 2, 2)
     here = {(1.0, 1.0, 0.0, 0.0): 0.5, (0.0, 0.0, 1.0, 1.0): 0.5}
     order = {(0.0,) * 4: 1.0}
     p, q = (here, order) if relation == "remove" else (order, here)

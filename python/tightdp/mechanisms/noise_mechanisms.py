@@ -37,7 +37,7 @@ class Gaussian(Mechanism):
     epsilon <= 4.152
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Laplace(Mechanism):
     epsilon <= 0.501
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class DiscreteGaussian(Mechanism):
     epsilon <= 0.190
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     sigma: float
     sensitivity: int = 1
 
@@ -163,7 +163,7 @@ class DiscreteGaussianVector(Mechanism):
     epsilon <= 0.399
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     sigma: float
     sensitivity: float
     dimensions: int
@@ -199,7 +199,7 @@ class DiscreteLaplace(Mechanism):
     epsilon <= 0.101
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     scale: float
     sensitivity: int = 1
 
@@ -247,7 +247,7 @@ class MixtureOfGaussians(Mechanism):
     epsilon <= 2.182
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, False, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, False, True
     noise_multiplier: float
     sensitivities: tuple[float, ...]
     probabilities: tuple[float, ...]

@@ -130,7 +130,7 @@ class PrivacyLoss(Mechanism):
         return given.get(self.relation, EVERY - {"replace"})
 
     @property
-    def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
+    def sampled_relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations under which the mechanism on a Poisson sample has a dominating pair.
 
         "replace" is left out, because the pair does not say what the output's distribution without the record is.

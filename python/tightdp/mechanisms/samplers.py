@@ -47,7 +47,7 @@ class PoissonSampled(Mechanism):
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations with a proved dominating pair, which depend on the mechanism."""
-        return self.mechanism.sampled
+        return self.mechanism.sampled_relations
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         return self.mechanism._to_canonical() if self.sampling_probability == 1 else (self, 1)
@@ -103,7 +103,8 @@ class TruncatedPoissonSampled(Mechanism):
 
         The reason is that another record may take the place of the removed record in a cut sample.
         """
-        return self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
+        sampled = self.mechanism.sampled_relations
+        return sampled if "replace" in sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.batch_size < self.dataset_size:
@@ -189,7 +190,9 @@ class FixedSizeSampled(Mechanism):
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations with a proved dominating pair, all of which keep the number of records."""
-        return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
+        return (
+            SIZED & self.mechanism.sampled_relations if "replace" in self.mechanism.sampled_relations else frozenset()
+        )
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         return self.mechanism._to_canonical() if self.sample_size == self.dataset_size else (self, 1)
@@ -231,7 +234,7 @@ class RandomAllocation(Mechanism):
         )
 
     @classmethod
-    def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
+    def fixed_bins(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
         """Returns ``epochs`` epochs of ``steps`` rounds, in which a record keeps its ``selected`` rounds.
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
@@ -240,7 +243,7 @@ class RandomAllocation(Mechanism):
         The result is exact, except for the last digit of the noise multiplier, which is rounded down
         (docs/theory/allocation.md section 8).
 
-        >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
+        >>> RandomAllocation.fixed_bins(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
         """
         epochs = _check.check_count_argument("epochs", epochs)
@@ -260,7 +263,7 @@ class RandomAllocation(Mechanism):
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations with a proved dominating pair, which depend on the mechanism."""
-        return self.mechanism.sampled - {"replace"}
+        return self.mechanism.sampled_relations - {"replace"}
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         inner, count = self.mechanism._to_canonical()
@@ -315,5 +318,5 @@ def _check_sampled_mechanism(mechanism: Any, of_any_size: bool = False) -> None:
             f"mechanism must have an output without the record, got {mechanism!r}: randomised response compares two "
             f"answers of one person, so there is nothing for a sample to leave out"
         )
-    if not mechanism.sampled:
+    if not mechanism.sampled_relations:
         raise ValueError(f"mechanism must be one that runs on a sample, got {mechanism!r}")

@@ -32,7 +32,7 @@ class PureDP(Mechanism):
     epsilon <= 1.000
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     nominal_epsilon: float
 
     def __init__(self, epsilon: float) -> None:
@@ -65,7 +65,7 @@ class ApproximateDP(Mechanism):
     delta <= 1.00e-06
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     nominal_epsilon: float
     nominal_delta: float
 
@@ -132,7 +132,7 @@ class BoundedRange(Mechanism):
     epsilon <= 2.252
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     eta: float
 
     def __post_init__(self) -> None:
@@ -161,7 +161,7 @@ class ZCDP(Mechanism):
     epsilon in [2.921, 3.132]
     """
 
-    relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = EVERY, EVERY, True, True
     rho: float
     xi: float = 0.0
 

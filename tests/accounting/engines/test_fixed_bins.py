@@ -27,7 +27,7 @@ def of_all_outputs(sigma, epsilon, selected, reach=7.0, points=57):
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
 def test_two_bins_and_two_epochs(selected, epsilon):
     for sigma in (1.0, 2.0):
-        run = dp.RandomAllocation.fixed(dp.Gaussian(sigma), 2, 2, selected)
+        run = dp.RandomAllocation.fixed_bins(dp.Gaussian(sigma), 2, 2, selected)
         for relation, truth in zip(("remove", "add"), of_all_outputs(sigma, epsilon, selected), strict=True):
             found = run.delta(epsilon, neighbors=relation)
             assert found.lower - 2e-3 <= truth <= found.upper + 2e-3
@@ -46,7 +46,7 @@ def test_contributions_that_follow_earlier_outputs_attain_no_more():
             exponents[:, b] += (np.cos(angle) * y[:, 0] + np.sin(angle) * y[:, 1]) / sigma - 1 / (2 * sigma**2)
             angle = np.where(exponents.sum(axis=1) > 0, angle + y[:, 0], -angle)
     ratio = np.exp(exponents).mean(axis=1)
-    run = dp.RandomAllocation.fixed(dp.Gaussian(sigma), bins, epochs)
+    run = dp.RandomAllocation.fixed_bins(dp.Gaussian(sigma), bins, epochs)
     for epsilon in (0.0, 0.7, 1.4):
         for relation, losses in (
             ("remove", np.maximum(ratio - math.exp(epsilon), 0)),
@@ -59,7 +59,7 @@ def test_contributions_that_follow_earlier_outputs_attain_no_more():
 def test_the_noise_is_rounded_down():
     for sigma in (0.3, 1.0, 2.0, 17.3, 1e-160, 5e-324):
         for epochs in (1, 2, 3, 10, 10**6):
-            inner = dp.RandomAllocation.fixed(dp.Gaussian(sigma), 7, epochs).mechanism.noise_multiplier
+            inner = dp.RandomAllocation.fixed_bins(dp.Gaussian(sigma), 7, epochs).mechanism.noise_multiplier
             assert inner <= sigma / math.sqrt(epochs) * (1 + 1e-15) or inner == math.ulp(0.0)
             if sigma > 1e-100:
                 assert Fraction(inner) ** 2 * epochs <= Fraction(sigma) ** 2
@@ -69,20 +69,20 @@ def test_the_noise_is_rounded_down():
 
 
 def test_fixed_bins_are_far_from_those_drawn_anew():
-    fixed = dp.RandomAllocation.fixed(dp.Gaussian(2.0), 100, 10).epsilon(1e-5)
+    fixed = dp.RandomAllocation.fixed_bins(dp.Gaussian(2.0), 100, 10).epsilon(1e-5)
     anew = (dp.RandomAllocation(dp.Gaussian(2.0), 100) * 10).epsilon(1e-5)
     assert fixed.lower > 2.95 and anew.upper < 0.61
     # Every bin in one: ten Gaussians.
-    whole = dp.RandomAllocation.fixed(dp.Gaussian(2.0), 1, 10).epsilon(1e-5)
+    whole = dp.RandomAllocation.fixed_bins(dp.Gaussian(2.0), 1, 10).epsilon(1e-5)
     assert whole.upper == pytest.approx((dp.Gaussian(2.0) * 10).epsilon(1e-5).upper, rel=1e-12)
 
 
 def test_what_is_not_proved_is_refused():
     for mechanism in (dp.Laplace(1.0), dp.PureDP(1.0), dp.DiscreteGaussian(1.0), dp.ZCDP(0.5)):
         with pytest.raises(ValueError, match=r"^mechanism must be a Gaussian where epochs"):
-            dp.RandomAllocation.fixed(mechanism, 5, 2)
-        assert dp.RandomAllocation.fixed(mechanism, 5, 1) == dp.RandomAllocation(mechanism, 5)
+            dp.RandomAllocation.fixed_bins(mechanism, 5, 2)
+        assert dp.RandomAllocation.fixed_bins(mechanism, 5, 1) == dp.RandomAllocation(mechanism, 5)
     with pytest.raises(ValueError, match=r"^epochs must be"):
-        dp.RandomAllocation.fixed(dp.Gaussian(1.0), 5, 0)
+        dp.RandomAllocation.fixed_bins(dp.Gaussian(1.0), 5, 0)
     with pytest.raises(ValueError, match=r"^steps must be"):
-        dp.RandomAllocation.fixed(dp.Gaussian(1.0), 0, 2)
+        dp.RandomAllocation.fixed_bins(dp.Gaussian(1.0), 0, 2)

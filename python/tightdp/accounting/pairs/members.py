@@ -37,7 +37,7 @@ class BinaryRangeMember(m.Mechanism):
 
     eta: float
     share: float
-    relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
+    relations, sampled_relations, symmetric, any_size = ADDED, EVERY, False, True
 
     def list_atoms(self) -> list[tuple[Range, Range]]:
         """Returns the losses, each with the logarithm of its mass under P. The masses add up to 1 under P and Q."""

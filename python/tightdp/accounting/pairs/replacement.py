@@ -25,7 +25,7 @@ class ReplacedGaussian(m.Mechanism):
 
     noise_multiplier: float
     sampling_probability: float
-    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ReplacedClass(m.Mechanism):
     nominal_epsilon: float
     nominal_delta: float
     sampling_probability: float = 1.0
-    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Replaced(m.Mechanism):
     """
 
     mechanism: m.Mechanism
-    relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
+    relations, sampled_relations, symmetric, any_size = ADDED, EVERY, True, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Zeroed(m.Mechanism):
     """
 
     mechanism: m.Mechanism
-    relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
+    relations, sampled_relations, symmetric, any_size = ADDED, EVERY, False, True
 
 
 class ReplacedLosses(NamedTuple):

@@ -80,6 +80,13 @@ not printed, because it is not private. What is printed on standard error is for
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
+    _add_model_arguments(p)
+    _add_charge_arguments(p)
+    _add_output_arguments(p)
+
+
+def _add_model_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options that say what is trained on which table."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declarations.add_declaration_arguments(p)
     p.add_argument(
@@ -100,6 +107,10 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm (default: its own)"
     )
+
+
+def _add_charge_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options that say what the training may cost, and which ledger pays."""
     p.add_argument("--epsilon", type=parse_real_argument, help="target, > 0 (default: the noise_multiplier of --set)")
     p.add_argument(
         "--delta",
@@ -132,6 +143,10 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="put a certificate of the bound into the statement, which tightdp verify proves (needs python-flint)",
     )
+
+
+def _add_output_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options that say what is written and printed."""
     p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
     )
@@ -201,13 +216,10 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
             statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
     finally:
         progress.close()
-    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
     statement = _describe_command_columns(values, classes, columns, planned, statement)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
-    statement = dataclasses.replace(statement, dataset=dataset)
-    if arguments.certify:
-        statement = _add_proved_certificate(statement)
+    statement = _complete_command_statement(arguments, statement)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     _save_command_model(model, place, out)
     if arguments.ledger is not None:
@@ -220,6 +232,13 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     _print_command_result(model.statement, private, arguments.json)
     return 0
+
+
+def _complete_command_statement(arguments: argparse.Namespace, statement: Statement) -> Statement:
+    """Returns the statement with the name of its data set and, if one is asked for, a certificate of its bound."""
+    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
+    statement = dataclasses.replace(statement, dataset=dataset)
+    return _add_proved_certificate(statement) if arguments.certify else statement
 
 
 def _add_proved_certificate(statement: Statement) -> Statement:

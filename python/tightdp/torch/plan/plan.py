@@ -208,6 +208,56 @@ def check_norm_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     return found
 
 
+@dataclass(frozen=True)
+class _CheckedSettings:
+    """The checked settings of a run, from which a plan follows for any number of records."""
+
+    batch_size: float
+    epochs: float
+    bounds: tuple[float, ...]
+    """Norm bound of each parameter group that is clipped by itself."""
+    arithmetic: SumArithmetic
+    own: Settings | None
+    """Settings of AdaCliP or DPIS, without open values."""
+    size: int
+    """The number of trained numbers."""
+    largest: float
+    """The largest number that the types of the trained numbers hold."""
+    loss: LossRelease | None
+
+    def plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
+        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
+        settings, batch = self.own, self.batch_size
+        if isinstance(settings, AdaCliP):
+            batch = limit_adaclip_batch(self.batch_size, records, self.epochs)
+        elif isinstance(settings, DPIS):
+            batch = settings.share_of_records(records) * records
+        found = plan_steps_of_run(settings, batch, self.epochs, noise_multiplier, Public(records, self.size), target)
+        noise = found.noise_multiplier
+        rest = None
+        if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
+            rest = ApproximateDP(target.epsilon, target.delta)
+        rounded = self.arithmetic == "auto" and noise < _HIDDEN_ROUNDING * math.sqrt(min(batch, records))
+        how: SumArithmetic = "exact" if rounded else self.arithmetic
+        made = Plan(
+            records, batch, found.number, noise, self.bounds, target.delta, how, None, rest, settings, self.loss
+        )
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
+            wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
+            given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
+            text = wanted if noise_multiplier is None else given
+            raise ValueError(text.format(noise=noise, arithmetic=how))
+        if not _MOST_DEVIATIONS * made.noise_deviation / made.divisor <= self.largest:
+            raise ValueError(
+                f"max_norm must be smaller, or the parameters of a wider type: the noise on a gradient would have a "
+                f"standard deviation of {made.noise_deviation / made.divisor:g}, and it must be at most 1 / "
+                f"{_MOST_DEVIATIONS} of {self.largest:g}, the largest number of their type"
+            )
+        if rest is not None:
+            made.choose_by_epoch(self.size).make_filter(made.planned_steps)  # raises if sums of norms use up the budget
+        return made
+
+
 def plan_run(
     records: int,
     source: RandomSource,
@@ -243,48 +293,35 @@ def plan_run(
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
     settings = None if own is None else fill_torch_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
-
-    def plan_run_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
-        batch = expected
-        if isinstance(settings, AdaCliP):
-            batch = limit_adaclip_batch(expected, records, turns)
-        elif isinstance(settings, DPIS):
-            batch = settings.share_of_records(records) * records
-        found = plan_steps_of_run(settings, batch, turns, noise_multiplier, Public(records, size), target)
-        noise = found.noise_multiplier
-        rest = None
-        if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
-            rest = ApproximateDP(target.epsilon, target.delta)
-        rounded = arithmetic == "auto" and noise < _HIDDEN_ROUNDING * math.sqrt(min(batch, records))
-        how: SumArithmetic = "exact" if rounded else arithmetic
-        made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
-        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
-            wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
-            given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
-            text = wanted if noise_multiplier is None else given
-            raise ValueError(text.format(noise=noise, arithmetic=how))
-        if not _MOST_DEVIATIONS * made.noise_deviation / made.divisor <= largest:
-            raise ValueError(
-                f"max_norm must be smaller, or the parameters of a wider type: the noise on a gradient would have a "
-                f"standard deviation of {made.noise_deviation / made.divisor:g}, and it must be at most 1 / "
-                f"{_MOST_DEVIATIONS} of {largest:g}, the largest number of their type"
-            )
-        if rest is not None:
-            made.choose_by_epoch(size).make_filter(made.planned_steps)  # raises if sums of norms use up the budget
-        return made
-
+    checked = _CheckedSettings(expected, turns, bounds, arithmetic, settings, size, largest, loss)
     if public_size is not None:
         known = _check.check_count_argument("public_size", public_size)
         if expected > known:
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = plan_run_for_records(known, noise, target)
+        made = checked.plan_for_records(known, noise, target)
         _warn_of_run_delta(made)
         if released is None:
             pay(made.charged)
         return made
+    return _plan_run_after_count(checked, records, source, noise, target, pay, released)
+
+
+def _plan_run_after_count(
+    checked: _CheckedSettings,
+    records: int,
+    source: RandomSource,
+    noise: float | None,
+    target: Target,
+    pay: Callable[[Composition], None],
+    released: int | None,
+) -> Plan:
+    """Returns the plan for a noisy count of the records, which is released unless ``released`` is given.
+
+    The count is paid from the target, and the plan gets the rest. Bad settings are refused before the count is
+    released.
+    """
     if target.epsilon is None:
         raise ValueError(
             "public_size must be given, a public number of records: with a noise multiplier of your own, what the run "
@@ -293,17 +330,17 @@ def plan_run(
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
-    if settings is None:
-        count_steps_of_run(MOST_RECORDS, expected, turns)
-    for tried in NUMBERS:  # refuses bad settings before the count is released
-        plan_run_for_records(tried, noise, inner)
+    if checked.own is None:
+        count_steps_of_run(MOST_RECORDS, checked.batch_size, checked.epochs)
+    for tried in NUMBERS:
+        checked.plan_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = plan_run_for_records(released, noise, inner)
+        made = checked.plan_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
