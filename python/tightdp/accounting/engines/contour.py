@@ -3,9 +3,9 @@
 The Laplace transform of delta, which has the moment generating function of the privacy loss as a factor, is inverted
 along a vertical line through its saddle point. The cost depends neither on the number of steps nor on the size of
 delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few steps with
-a small sampling probability, the characteristic function decays slowly. In the direction "remove" the inversion then
-uses two rays instead of the line (docs/theory/rays.md). If neither contour serves, the answer is the trivial interval,
-and "auto" asks the grid engine next.
+a small sampling probability, the characteristic function of the loss decays slowly along this line. In the direction
+"remove" the inversion then uses two rays instead of the line (docs/theory/rays.md). If neither contour serves, the
+answer is the trivial interval, and "auto" asks the grid engine next.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ size. A larger tolerance would not save time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Smallest and largest noise multiplier that are served. Both are far beyond any use. The squares of both, and the
-inverses of these squares, are normal doubles."""
+"""Smallest and largest noise multiplier that are served. Their squares, and the inverses of these squares, are normal
+doubles."""
 
 
 class Contour:
@@ -69,11 +69,12 @@ ENGINE = Contour()
 def bound_contour_epsilon_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work it took.
+    """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work that
+    computing this bound took.
 
     The Gaussian has mu^2 = ``mu_squared``. The bound also holds for the parts alone, because releasing more reveals no
-    less. The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section
-    12). The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
+    less. With this Gaussian the characteristic function decays fast for all parts (docs/theory/contour.md section 12).
+    The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)

@@ -1,4 +1,4 @@
-"""The budget of work of a question, as used by searches in Python, and results that parts of a question share."""
+"""The work that a question may still take, and results that the computations of one question share."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class WorkCache(Generic[T]):
 def share_work_of_question() -> Iterator[dict[Hashable, Any]]:
     """Gives all parts of one question the same dictionary of results, which is dropped when the question ends.
 
-    No answer depends on another question. Inside of another such context, this one yields the dictionary of the outer
-    context.
+    No answer depends on another question. Inside of another such context, the dictionary of the outer context is
+    yielded.
     """
     outer = _SHARED.get()
     if outer is not None:

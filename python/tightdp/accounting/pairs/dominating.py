@@ -20,8 +20,8 @@ from .neighbors import translate_to_replacement
 from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24, where 1e-24 is the failure probability of each step. Even in a million steps such failures change no
-visible digit of a bound."""
+"""About -ln 1e-24, where 1e-24 is the probability that the Gaussian fails to dominate a discrete Gaussian step. In a
+million steps, failures add about 1e-18 to delta."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
 """Largest sigma of a single discrete Gaussian whose atoms the engines compute. For a larger sigma, a pair that
@@ -99,7 +99,7 @@ def _find_parts_dominating_discrete_gaussian(
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
     # The failure probability of discrete.md is a sum of a term of tau, called eta there, and a smaller term of sigma.
-    # Here the term of tau is counted twice, in place of both terms.
+    # Twice the term of tau is an upper bound of this sum.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

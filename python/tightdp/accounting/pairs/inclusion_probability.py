@@ -1,4 +1,4 @@
-"""The probability that any sample of a run holds a given record (docs/theory/conversions.md section 16)."""
+"""The probability that at least one sample of a run holds a given record (docs/theory/conversions.md section 16)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _group_inclusion_probability(parts: Parts, size: int) -> float:
     shares = [(_group_inclusion_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
-    # Every question calls this function, so it uses floats, which are faster than ranges. All terms have the same sign,
-    # and a relative margin covers the roundings.
+    # Floats are used because they are faster than ranges. All terms have the same sign, so a relative margin covers
+    # their roundings.
     missed = math.fsum(count * math.log1p(-share) for share, count in shares)
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 

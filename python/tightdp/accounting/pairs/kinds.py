@@ -1,5 +1,5 @@
-"""The set of the types of a composition's mechanisms. A look at this set is a quick test that no part needs a certain
-special case."""
+"""The set of the types of a composition's mechanisms. The special case of a type that is not in this set can be
+skipped."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ exponentials of such logarithms are doubles, far from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
 """Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
 _UNRESOLVED = 1e-50
-"""Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
+"""Bound on a mass whose computed value is 0. Masses are computed with sixty digits from numbers of at most 1."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
@@ -86,7 +86,7 @@ def _count_outcome_multisets(kinds: int, size: int) -> int:
 
 
 def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
-    """Returns the number of Q's atoms, including those where P has no mass."""
+    """Returns an upper bound of the number of Q's atoms, including the atom where P has no mass."""
     found = count_loss_atoms(mechanism.mechanism) or 0
     return found + may_have_atom_at_infinity(mechanism.mechanism) if found else 0
 
@@ -139,7 +139,7 @@ def build_allocation_outcome_curve(
 
 
 class TabulatedCurve(PrivacyCurve):
-    """A curve whose outcomes are all known."""
+    """A curve that is given by a table of outcomes."""
 
     def __init__(self, table: _OutcomeTable) -> None:
         self.kept = table
@@ -224,7 +224,8 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Largest number of terms whose sum is rounded only once. For longer sums this would take too long."""
+"""Largest number of terms that ``math.fsum`` adds, with one rounding. For more terms ``math.fsum`` would take too
+long."""
 
 
 class _Outcomes(NamedTuple):
@@ -284,15 +285,15 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    A multiset is a row of size + kinds - 1 places. A bar is at kinds - 1 of these places, and a thing at each other
+    A multiset is drawn as a row of size + kinds - 1 places. A bar is at kinds - 1 places, and a thing at each other
     place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
-    things of each kind. The other one is the places of the things, which give the kind of each thing.
+    things of each kind. The other description is the places of the things, which give the kind of each thing.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
         self.kinds, self.size = kinds, size
         self.by_kind = kinds - 1 <= size
-        if kinds == 1:  # one multiset of any size, in one order: nothing here grows with the size
+        if kinds == 1:  # a single multiset, so nothing here grows with the size
             self.columns, self.rounding = np.array([[size]], dtype=np.int64), 0.0
             return
         chosen = kinds - 1 if self.by_kind else size
@@ -378,8 +379,7 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
 def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles.
 
-    An atom whose mass is a difference of two equal numbers of sixty digits is left out. The atom then counts as an
-    infinite loss.
+    An atom whose mass is 0 when it is computed with sixty digits is left out, and counts as an infinite loss.
     """
     atoms = [one for one in found.atoms if one.log_p.is_finite()]
     losses, log_p = (

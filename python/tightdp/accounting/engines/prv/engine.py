@@ -30,8 +30,8 @@ losses are far from overflow and underflow."""
 class Prv:
     """The engine of privacy random variables.
 
-    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``).
-    The function ``compose`` takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    If ``compose`` is given, this function composes the discretised losses (``spectral.py``), and not the compiled core.
+    It takes ``bytes_a_point`` bytes of a device's memory for each grid point.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Prv:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon. The error terms of delta share the width that the term "mesh" does not explain."""
+        """Bounds epsilon. The width that the term "mesh" does not explain is divided among the other error terms."""
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
@@ -98,7 +98,7 @@ def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callab
 
 
 def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
-    """Returns the runs of the core, with parameters rounded up or down."""
+    """Returns the composition as the core takes it, with parameters rounded up or down."""
     found = []
     for mechanism, count in parts:
         loss = _describe_prv_loss(mechanism, direction, high)

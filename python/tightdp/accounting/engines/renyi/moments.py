@@ -29,7 +29,7 @@ _EXP_LIMIT = 700.0
 _MOST_DRAWS = 20_000
 """Largest number of terms of a sum. So many take half a millisecond."""
 _LEAST = 1e-3
-"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling does not reduce
+"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling hardly reduces
 moments."""
 
 
@@ -92,7 +92,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
-        case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
+        case m.RandomAllocation(inner, _, selected):  # by joint convexity: a mixture of products of ``selected`` steps
             return (selected * Range(bound_renyi_moment(inner, c))).hi
     return INF
 
@@ -113,8 +113,7 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
     ``q`` is the sampling probability. The bound follows because the moment is jointly convex in the two densities. All
-    numbers here are positive. An exponent has at most ten roundings. A term of the sum has a few more roundings,
-    including the error of NumPy's expm1. The sum adds one rounding.
+    numbers here are positive. An exponent has at most ten roundings, NumPy's expm1 adds a few, and the sum adds one.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -165,7 +164,7 @@ def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
     else:
         whole = bound_renyi_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = bound_renyi_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
-    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_moment_of_joined_sample
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # the curve of a replacement is joined from two curves
         fixed = min(_bound_moment_of_joined_curves(doubled, fixed), bound_renyi_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
