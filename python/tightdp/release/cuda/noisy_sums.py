@@ -21,7 +21,7 @@ def release_integers_on_device(
     """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
 
     ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
-    standard deviation ``deviation``, of which entry i gets draw i of a stream. The result has the bits of
+    standard deviation ``deviation``. Entry i gets draw i of a stream. The result has the bits of
     ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
