@@ -130,9 +130,8 @@ class DiscreteGaussian(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
-        quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
+        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
         DiscreteGaussian(sigma=20.0, sensitivity=2)
@@ -211,9 +210,8 @@ class DiscreteLaplace(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
-        quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
+        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
         DiscreteLaplace(scale=20.0, sensitivity=2)

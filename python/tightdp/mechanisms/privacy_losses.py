@@ -41,8 +41,9 @@ class PrivacyLoss(Mechanism):
     relations are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
     P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
     none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
-    ``optimistic`` is for lower bounds. It is either (losses, probabilities, infinity) of a pair that the true pair
-    dominates, with losses within ``loss_error`` too, or None. With None, lower bounds come from the pair itself.
+    ``optimistic`` is for lower bounds. It is None, or (losses, probabilities, infinity) of a pair that the true pair
+    dominates. These losses are within ``loss_error`` of the truth too. With None, lower bounds come from the pair
+    itself.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
     Such a pair may have any losses within ``loss_error`` of ``losses``, and the rest of Q may lie where P has no mass.
@@ -50,9 +51,9 @@ class PrivacyLoss(Mechanism):
     ``probabilities`` and ``infinity`` add up to less than 1, the rest of P may have an infinite loss.
 
     The numbers are checked. P must add up to 1 and Q to at most 1, each within 1e-9. The pair must dominate
-    ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. It cannot be checked that
-    the pair dominates a mechanism, and the bounds hold for the mechanism only if it does. Build a ``PrivacyLoss`` with
-    ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. Nothing can check that
+    the pair dominates a mechanism. The bounds hold for a mechanism only if the pair dominates it. Build a
+    ``PrivacyLoss`` with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
 
     Raises ValueError, which names the argument, if one of these checks fails.
 
@@ -253,7 +254,8 @@ class PrivacyLoss(Mechanism):
         error). Pass ``mirrored=True`` if (Q, P) has the same privacy profile. Otherwise the curve of (Q, P) is known
         only up to k spacings.
 
-        Raises ValueError if ``cdf`` returns numbers outside [0, 1], or another number of values than it got.
+        Raises ValueError if ``cdf`` returns numbers outside [0, 1], or if it does not return one value for each
+        argument.
 
         The loss of a Gaussian of noise multiplier 2 is normal with mean 1/8 and deviation 1/2:
 

@@ -87,8 +87,8 @@ class RepeatAndSelect(SelectionOrGroup):
     number of runs has the expectation ``mean``. The distribution of this number is the truncated negative binomial of
     ``shape`` > -1. A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"``
     the distribution is Poisson, so there may be no run and no release. The upper end of a bound holds for all
-    mechanisms with the privacy profile of ``mechanism``, and the lower end for some of these mechanisms
-    (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
+    mechanisms with the privacy profile of ``mechanism``. The lower end holds for some of them (docs/theory/derived.md
+    section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
 
     Parameters
     ----------

@@ -148,8 +148,8 @@ def exact_release(
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
         every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
         the exact ``DiscreteGaussian`` if there is a single column.
-    grid : a public power of two. The default is the grid of ``clip_and_noise``. With this grid the values are those of
-        ``clip_and_noise`` too.
+    grid : a public power of two. The default is the grid of ``clip_and_noise``. With the default, the values
+        equal those of ``clip_and_noise``.
     rng : SecureRandom (the default) or Philox.
 
     Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and wherever ``clip_and_noise``

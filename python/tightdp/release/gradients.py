@@ -61,8 +61,8 @@ def clipped_sum(
     ----------
     grads : array of shape (batch, *shape), or a list of them, one for each parameter
         Arrays of NumPy or of a library with DLPack (torch, JAX), in host memory, of float16, bfloat16, float32 or
-        float64. An array is copied only if an example is not contiguous. If a few examples fit into the second-level
-        cache, memory is read once.
+        float64. An array is copied only if an example is not contiguous. Each example is read from memory once if a few
+        examples fit into the processor's second-level cache.
     max_norm : float, or a sequence with one for each group
         In [1e-100, 1e100] for float64, and in [1e-25, 1e25] for other types. If ``out`` is of float32, ``max_norm`` is
         at most 1e25 too. With exact arithmetic, it is in [1e-30, 1e30].
@@ -79,10 +79,10 @@ def clipped_sum(
         If true, the factor is ``max_norm / (n_k + stability)`` for any norm (Bu et al. 2023, automatic clipping).
     stability : float in [1e-100, inf).
     out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
-        Array that the sum is written to. With ``accumulate`` the sum is added to its values, as micro-batches need.
+        Array that the sum is written to. With ``accumulate`` the sum is added to the array, as micro-batches need.
     arithmetic : "float" or "exact"
-        "float": sums of floats, whose roundings depend on the other examples. Noise on them is the idealised form of a
-        release. "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
+        "float": sums of floats, whose roundings depend on the other examples. Noise on such sums is idealised.
+        "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
         ``exact_grid(max_norm)``, and the sum is in units of this grid. With exact arithmetic one example moves the sum
         times the grid by at most ``weights[k] * max_norm``, whatever the other examples are.
 
@@ -172,7 +172,7 @@ def clip_and_noise(
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
-        The noise does not depend on the number of threads. For a list of arrays it equals the noise of the flat array.
+        The noise does not depend on the number of threads, nor on whether the columns are in one array or in a list.
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).

@@ -51,7 +51,7 @@ class RandomSource(ABC):
         size : shape of the result, an integer >= 0 or a tuple of them.
         dtype : float64 or float32. Any other dtype raises TypeError.
 
-        The largest absolute value is 9.49. A real normal number has a larger absolute value with probability 2.4e-21.
+        The largest absolute value is 9.49. A real normal number has a larger absolute value with probability 2.3e-21.
         Floating-point noise is an idealised form of the Gaussian mechanism: its low-order bits are not those of real
         numbers (Mironov, CCS 2012). If this matters, use ``exact_release``.
 
@@ -148,7 +148,7 @@ class Philox(RandomSource):
 
     Anyone who knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that
     share a Philox get different streams, in the order of their calls. A copy, or the Philox of a forked child, starts
-    in the state of the original, so both then draw the same numbers.
+    in the state of the original. So the copy and the original draw the same numbers.
 
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True

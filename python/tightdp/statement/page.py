@@ -86,7 +86,8 @@ def find_statement_in_page(text: str) -> str | None:
 
 
 def render_statement_body(statement: Statement, sign: bool = False) -> str:
-    """Returns the sections of the page as one HTML element. With ``sign`` it ends with lines for a signature."""
+    """Returns the sections of the page as one HTML element. With ``sign`` the element ends with lines for a
+    signature."""
     bound, promise = statement.privacy, " ".join([statement.guarantee, *statement.meaning])
     sections = [
         "<h1>Privacy statement</h1>",

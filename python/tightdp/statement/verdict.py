@@ -43,7 +43,8 @@ UNSEEN = {
 class StatementVerdict(NamedTuple):
     """The findings on the entries of a file, by an entry's place in the file.
 
-    An entry may be in two mappings, if its words were compared with other entries but no file can show that it is true.
+    An entry may be in two mappings, if its words were compared with other entries but no file can show that the entry
+    is true.
     """
 
     recomputed: dict[str, str]

@@ -5,8 +5,8 @@ A question asks for epsilon or delta of a composition in one direction. The inte
 and so does the intersection of several intervals. "auto" stops at the first engine that meets the requested width. If
 no engine does, the answer is the intersection of all intervals.
 
-A repeated run (``RepeatAndSelect``) and a group of records (``Group``) contain an inner run. They are bounded by the
-curve of the inner run, which is its delta as a function of epsilon.
+A repeated run (``RepeatAndSelect``) and a group of records (``Group``) contain an inner run. Their bounds come from the
+curve of the inner run, that is its delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -309,7 +309,8 @@ def bound_delta_without_engines(epsilon: float) -> Bound:
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
-"""Relative width of deltas from which another bound is computed. Narrower deltas would hardly change that bound."""
+"""Relative width of an inner run's deltas. With a smaller width, bounds that follow from these deltas would hardly
+change."""
 
 
 def _intersect_engine_bounds(one: Bound, other: Bound, question: _EngineQuestion) -> Bound:

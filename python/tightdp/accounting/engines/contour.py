@@ -1,11 +1,11 @@
 """The contour engine, for any composition of plain and Poisson-subsampled Gaussians (docs/theory/contour.md).
 
-The Laplace transform of delta, which has the moment generating function of the privacy loss as a factor, is inverted
-along a vertical line through its saddle point. The cost depends neither on the number of steps nor on the size of
-delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few steps with
-a small sampling probability, the characteristic function of the loss decays slowly along this line. In the direction
-"remove" the inversion then uses two rays instead of the line (docs/theory/rays.md). If neither contour serves, the
-answer is the trivial interval, and "auto" asks the grid engine next.
+The Laplace transform of delta is inverted along a vertical line through its saddle point. The moment generating
+function of the privacy loss is a factor of this transform. The cost depends neither on the number of steps nor on the
+size of delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few
+steps with a small sampling probability, the characteristic function of the loss decays slowly along this line. In the
+direction "remove" the inversion then uses two rays instead of the line (docs/theory/rays.md). If neither contour
+serves, the answer is the trivial interval, and "auto" asks the grid engine next.
 """
 
 from __future__ import annotations

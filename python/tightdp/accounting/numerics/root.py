@@ -8,7 +8,7 @@ from collections.abc import Callable
 MOST_STEPS = 200
 """Largest number of evaluations of ``gap``."""
 _LONGEST = math.log(8.0)
-"""Longest step in log x until there are points on both sides of the boundary."""
+"""Longest step in log x before points on both sides of the boundary are known."""
 
 
 def bracket_monotone_crossing(

@@ -34,8 +34,8 @@ def list_dominating_compositions(
     """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
     ``parts`` must already be translated to the neighbouring relation. ``of_derived`` returns a mechanism that dominates
-    a repeated run or a group. Without ``of_derived``, a repeated run or group with a finite largest loss is dominated
-    by the class of all mechanisms with no larger loss (derived.md section 3).
+    a repeated run or a group. Without ``of_derived``, a repeated run or a group is replaced by the class of all
+    mechanisms whose losses are at most its largest loss, if this loss is finite (derived.md section 3).
     """
     if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, SelectionOrGroup):
         return ()
@@ -52,7 +52,8 @@ def list_dominating_compositions(
 
 
 def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
-    """Returns the class of all mechanisms with no larger loss than ``mechanism``, or None if this loss is unbounded."""
+    """Returns the class of all mechanisms whose losses are at most the largest loss of ``mechanism``; None if it is
+    infinite."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
@@ -85,10 +86,9 @@ def _find_parts_dominating_discrete_gaussian(
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).
 
-    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. If a
-    number from this Gaussian is rounded to an integer at random, with standard deviation tau, the result has the
-    discrete Gaussian distribution, except with the probability of the failure. Returns None if sigma is too small or
-    above 1e150.
+    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2.
+    Rounding a number from this Gaussian to a random integer, with standard deviation tau, gives the discrete Gaussian
+    distribution, except with the failure's probability. Returns None if sigma is too small or above 1e150.
     """
     if sigma > 1e150:
         return None

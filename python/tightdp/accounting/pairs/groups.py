@@ -25,7 +25,8 @@ _UNITS = 250
 """Work units (about a nanosecond each) for one product of probabilities, as measured."""
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit that ``sigma`` has."""
+"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit of the noise's deviation
+``sigma``."""
 
 
 def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:

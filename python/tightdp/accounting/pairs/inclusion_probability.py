@@ -14,7 +14,8 @@ from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 @cache_fact_of_parts
 def inclusion_probability(parts: Parts) -> float:
-    """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 for unsampled parts.
+    """Returns an upper bound of the probability that a record is in at least one sample of ``parts``; 1 for unsampled
+    parts.
 
     delta(0) is at most this probability, under every relation.
     """

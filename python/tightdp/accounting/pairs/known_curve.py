@@ -49,7 +49,7 @@ class KnownCurve:
             self.add(largest, 0.0, 0.0)
 
     def add(self, epsilon: float, lower: float, upper: float) -> None:
-        """Adds bounds of delta(epsilon). Raises ContradictionError if they and the earlier bounds are disjoint."""
+        """Adds bounds of delta(epsilon). Raises ContradictionError if the new and the earlier bounds are disjoint."""
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low, high = max(low, lower), min(high, upper)
         if not low <= high:

@@ -59,7 +59,7 @@ def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
 def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -> bool:
     """Tells whether ``mechanism`` is Gaussian noise, whose losses are unbounded.
 
-    For a Poisson sample the answer is True in the direction "remove" only, because no loss of adding a record exceeds
+    For a Poisson sample the answer is True in the direction "remove" only. The losses of adding a record are at most
     -log(1 - q), where q is the sampling probability.
     """
     if isinstance(mechanism, m.PoissonSampled) and direction == "remove":

@@ -67,7 +67,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of a composition. Member i is composed of member i of each mechanism.
 
-    A mechanism with fewer members than another mechanism begins again with its first member.
+    If a mechanism has fewer members than another mechanism, its members are repeated in a cycle.
     """
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
@@ -118,7 +118,8 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             # The member is a Gaussian with all of rho, composed with randomised response for xi.
             return (tuple((one, 1) for one in list_zcdp_members(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
-            # One coordinate moves by the whole sensitivity, or as many coordinates as possible move by 1.
+            # The first member moves one coordinate by the whole sensitivity. The second member moves as many
+            # coordinates as possible by 1.
             s = math.floor(min(sensitivity, MAX_COUNT))
             ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
             return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)

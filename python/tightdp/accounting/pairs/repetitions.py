@@ -1,7 +1,7 @@
 """The random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
 
-Let f be the probability generating function of the number of runs, and F the probability that the output of one run is
-at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
+Let f be the probability generating function of the number of runs. Let F be the probability that the output of one run
+is at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
 run. The gain of selecting is the supremum of log f'(F)/f'(F') over all outputs, where F' is F on a neighbouring data
 set. A curve is delta as a function of epsilon.
 """

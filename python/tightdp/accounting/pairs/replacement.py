@@ -151,8 +151,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
 def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
-    R is the distribution without either of the two records. P differs from R on a mass of delta, and Q differs from R
-    on another mass of delta, as far as the two masses fit into a mass of 1.
+    R is the distribution without either of the two records. P differs from R on a set of R-mass delta, and Q on another
+    such set. The two sets overlap only if delta > 1/2.
     """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d

@@ -73,5 +73,5 @@ def _sort_atoms_of_zeroed_class(atoms: list[tuple[Range, Range]]) -> list[tuple[
 _TINY = 1e-290
 """Smallest e^-epsilon for which the formulas are used."""
 _LEAST = 1e-3
-"""Smallest ratio of s - delta to the mass s for which the formulas are used. If it were smaller, too few digits of the
-difference would be correct."""
+"""Smallest ratio of s - delta to the mass s for which the formulas are used. With a smaller ratio, too few digits of
+the difference would be correct."""

@@ -1,6 +1,6 @@
 """The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
 
-Let delta be the privacy profile of a pair (P, Q) of output distributions, and alpha the type I error of a test, the
+Let delta be the privacy profile of a pair (P, Q) of output distributions. The type I error alpha of a test is the
 probability of deciding for P under Q. The least type II error is beta(alpha) = sup over x > 0 of g(x), where x = e^eps
 and g(x) = 1 - delta(log x) - alpha x. The value g(x) at any x is a lower bound of beta(alpha). For an upper bound, g is
 evaluated at some x, called nodes. Since g is concave, the line through two nodes lies above g outside the interval

@@ -23,8 +23,8 @@ _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
 _WAITING = 256
 """Largest number of releases that wait to be merged into the composition. If the composition has more distinct
-mechanisms than this, their number is the limit instead. So merging takes constant time for each release, and a question
-never has to merge a long list."""
+mechanisms, the limit is the number of these. So merging takes constant time for each release, and a question never has
+to merge a long list."""
 _State = tuple[Entries, Composition, int]
 """The history, the composition of the whole history, and the number of further releases that may wait to be merged."""
 

@@ -212,8 +212,8 @@ class PrivacyFilter(CappedFilter):
 
     A budget must not be spent twice. A forked child process can read what a filter of its parent has spent, but
     ``spend`` and ``can_spend`` raise RuntimeError there. Copying or pickling a filter raises TypeError. To continue in
-    another process, make a new filter there, spend the ``history`` of this filter from it first, and spend nothing more
-    from this filter.
+    another process, make a new filter there, and first spend the ``history`` of this filter from the new one. Spend
+    nothing more from this filter.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)

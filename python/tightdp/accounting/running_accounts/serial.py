@@ -21,8 +21,8 @@ TYPES: Mapping[str, type[Mechanism]] = {
         m.PrivacyLoss, m.RepeatAndSelect, m.Group,
     )
 }  # fmt: skip
-"""Classes that a file may name: the public mechanisms, whose constructors check all arguments. Other mechanisms are
-used by engines alone, and their constructors check nothing."""
+"""Classes that a file may name: the public mechanisms, whose constructors check all arguments. All other mechanisms are
+used by engines alone, and have constructors that check nothing."""
 DEEPEST = 16
 """Largest number of mechanisms that are nested in one another."""
 

@@ -33,9 +33,10 @@ class SharedAccountState(Generic[State]):
     nothing between. Nothing changes if ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock.
     Everything that is derived from one reading is consistent.
 
-    A forked child process has only a copy of the state, and what it recorded would be missing in its parent. So
-    ``update_state`` raises ``RuntimeError`` in the child. The error comes before the lock is taken, because another
-    thread of the parent may have held the lock at the fork. The child can read what was recorded up to the fork.
+    A forked child process has only a copy of the state. Releases that the child recorded would be missing in the
+    parent. So ``update_state`` raises ``RuntimeError`` in the child. The error comes before the lock is taken, because
+    another thread of the parent may have held the lock at the fork. The child can read what was recorded up to the
+    fork.
     """
 
     __slots__ = ("_advice", "_lock", "_owner", "state")

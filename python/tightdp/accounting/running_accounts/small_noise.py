@@ -21,7 +21,7 @@ _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
 _LEAST = 0.025
 """Smallest noise multiplier for which a further Gaussian is composed with the run to smooth its losses. With less
 noise, the sums over nodes would take too long. The bound for less noise assumes that every step whose sample holds the
-record reveals everything, which adds at most one part in 100 to epsilon."""
+record reveals everything. This assumption adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
 """Largest number of products for all inversions of one direction, which take about five milliseconds. An inversion is
 the computation of epsilon by a numerical integral. Its products are its number of nodes times its number of

@@ -94,7 +94,7 @@ class RoundedAllocationAtoms:
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
     def require_all_mass(self, steps: int) -> None:
-        """Raises RuntimeError if P or Q has less mass than 1 in atoms from above, or more in atoms from below.
+        """Raises RuntimeError if P or Q has a mass below 1 in atoms from above, or a mass above 1 in atoms from below.
 
         The check allows for the errors of the atoms, and for ``_TABLE_ERROR`` in each step.
         """

@@ -1,11 +1,11 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-The curve of a mechanism is delta as a function of epsilon. One allocation with one step selected is answered from its
-own loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
+The curve of a mechanism is delta as a function of epsilon. Bounds for one allocation with one step selected come from
+its loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
 mechanisms, are composed by the transforms of the grid engine. If k > 1 steps are selected, the upper bound is the bound
-of k independent allocations, each with one step selected out of about one k-th of the steps. The lower bound is then
-the largest of several lower bounds, such as those of a single step, of the sum of all outputs, and of the sum of
-integer scores of the outputs (``sums.py``).
+of k independent allocations. Each of them selects one out of about one k-th of the steps. The lower bound is then the
+largest of several lower bounds, such as those of a single step, of the sum of all outputs, and of the sum of integer
+scores of the outputs (``sums.py``).
 """
 
 from __future__ import annotations

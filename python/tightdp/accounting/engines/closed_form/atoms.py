@@ -1,4 +1,5 @@
-"""Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
+"""Mechanisms whose privacy loss takes few values, and the masses of these values (docs/theory/closed-forms.md section
+8).
 
 P and Q are the distributions of the output on two neighbouring data sets, and (P, Q) is a pair. An atom is a possible
 value of the privacy loss. Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such

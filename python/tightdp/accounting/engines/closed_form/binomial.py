@@ -160,7 +160,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
 def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
     """Returns C(k, i) p^i q^{k-i}.
 
-    The large terms of its logarithm, which cancel, are added in decimal arithmetic with many spare digits.
+    The logarithm of this mass has large terms that cancel. They are added in decimal arithmetic with many spare digits.
     """
     j = k - i
     with localcontext(CONTEXT):

@@ -112,9 +112,9 @@ def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Arra
 
     The factor times the curve of the masses, plus the floor, is at least the adversary's curve. The masses are
     differences of slopes and suffer from rounding. The factor corrects for this rounding. It is the largest ratio of
-    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. The
-    ratios at nodes suffice, because both curves are linear in x between nodes. The values of both curves at nodes are
-    sums of positive terms, so the ratios are accurate.
+    the adversary's curve to the curve of the masses, over x = 0 and the nodes. The ratios at nodes suffice, because
+    both curves are linear in x between nodes. The values of both curves at nodes are sums of positive terms, so the
+    ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)

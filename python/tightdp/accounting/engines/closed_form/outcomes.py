@@ -30,7 +30,8 @@ from .privacy_curve import PrivacyCurve, invert_privacy_curve_from_above, invert
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth."""
+"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth of
+a second."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
@@ -476,7 +477,7 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 
 @lru_cache(maxsize=8)
 def _log_factorials_of_outcomes(most: int) -> _Long:
-    """Returns ln n! for n = 0, ..., most, with an error of at most 16 roundings of n ln n + n.
+    """Returns ln n! for n = 0, ..., most, with an error of at most 16 times the rounding of n ln n + n.
 
     For n >= 64 Stirling's series is used. The first term that is left out is below 2^-64.
     """

@@ -66,8 +66,8 @@ def bound_tail_of_truncation(n: int, q: float, least: int) -> Range:
 def _sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
-    The sum begins with the mass at ``least`` or at the number before it, and goes away from the mode, the most likely
-    number. The ratios of neighbouring masses fall in this direction.
+    The sum begins at ``least`` or at ``least`` - 1, and goes away from the mode, which is the most likely number. The
+    ratios of neighbouring masses fall in this direction.
     """
     if least > n:
         return Range(0.0), 0

@@ -3,9 +3,9 @@
 A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
 probability p on one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps.
 Here delta is the curve of this link. The curve may differ from link to link, as the data sets shrink along the chain.
-Applying one such line for each link gives a line X p + D again, called a chain, and D is an upper bound of delta(log X)
-of the group. The set of lines depends on the curves and not on the question. So all answers belong to one convex
-function of e^epsilon.
+Applying one such line for each link gives a line X p + D again, which is called a chain. D is an upper bound of the
+group's delta(log X). The set of lines depends on the curves and not on the question. So all answers belong to one
+convex function of e^epsilon.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p
 def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
     """Returns the height of a weighted mean of two chains. The weights give the mean the slope e^epsilon.
 
-    If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
+    If a chain with a slope of at most e^epsilon is lower than this mean, returns the height of the chain.
     """
     target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:

@@ -38,8 +38,7 @@ until a search succeeds."""
 _SHARES = 0.0, 0.25, 0.6
 """Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
-"""The chord of the upper ends from ``_CHORD`` times epsilon to epsilon is at least as steep as any line that touches
-the upper ends from below at epsilon."""
+"""Fraction of epsilon at which the chord of ``_is_selection_bound_final`` begins."""
 _FARTHEST = 1.0
 """Largest distance of a test's threshold from epsilon."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
@@ -126,9 +125,9 @@ def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
 def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    The upper ends are convex in e^epsilon where they are below 1. So the chord of the upper ends to the left of
-    ``epsilon`` is at least as steep as any line that touches the upper ends from below at ``epsilon``. The upper end is
-    on the hull if the line with the slope of this chord is below the curve at epsilon 0.
+    The upper ends are convex in e^epsilon where they are below 1. So a chord of the upper ends that ends at ``epsilon``
+    is at least as steep as any line that touches them from below there. The upper end is on the hull if the line with
+    the slope of this chord is below the curve at epsilon 0.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:

@@ -54,7 +54,7 @@ _ROUGH = 1e-3, 1 << 16
 
 
 class FixedSizeCurve(NamedTuple):
-    """Upper and lower bounds of delta, and the work that they took.
+    """Upper and lower bounds of delta, and the work of computing them.
 
     ``above`` has the upper bounds at multiples of ``above_spacing``, and ``below`` the lower bounds at multiples of
     ``below_spacing``. An array is empty if nothing is known.

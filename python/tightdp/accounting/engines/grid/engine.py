@@ -1,10 +1,10 @@
 """The grid engine, for any composition of losses with atoms, densities or both (docs/theory/grid.md).
 
-Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both
-distributions are multiplied by an exponential of the loss, which depends on the question, and composed by fast Fourier
-transforms. Many steps are composed in several rounds of ever coarser grids. Every error is bounded. The grid is refined
-until the bound has the requested width, or until it has as many points as ``max_bytes`` and a limit on time allow. In
-the second case the bound is wider than requested.
+Each privacy loss is rounded to a grid twice. The two results are a distribution that dominates the loss, and one that
+the loss dominates. Both distributions are multiplied by an exponential of the loss, which depends on the question, and
+composed by fast Fourier transforms. Many steps are composed in several rounds of ever coarser grids. Every error is
+bounded. The grid is refined until the bound has the requested width, or until the grid has as many points as
+``max_bytes`` and a limit on time allow. In the second case the bound is wider than requested.
 """
 
 from __future__ import annotations

@@ -383,10 +383,10 @@ def _prepare_atoms_for_grid(
 ) -> GridLaw:
     """Returns a distribution of atoms at ascending ``losses``, each of which has an error of at most ``slack``.
 
-    The masses have the relative errors ``relative``. For the distributions P and Q of a pair, ``infinity`` is P's mass
-    where Q has none, and ``minus_infinity`` is Q's mass where P has none, both with the relative error
-    ``infinity_relative``. The grid goes through the loss ``anchor``. ``step`` is the spacing of equally spaced losses,
-    and 0 for others. The sum of the masses must be 1 up to these errors and ``total``, or the core raises.
+    The masses have the relative errors ``relative``. Let (P, Q) be the pair. ``infinity`` is P's mass where Q has none,
+    and ``minus_infinity`` is Q's mass where P has none. These two masses have the relative error ``infinity_relative``.
+    The grid goes through the loss ``anchor``. ``step`` is the spacing of equally spaced losses, and 0 for others. The
+    sum of the masses must be 1 up to these errors and ``total``, or the core raises.
     """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
     return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)

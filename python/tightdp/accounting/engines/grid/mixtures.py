@@ -14,7 +14,7 @@ _FAINT = 1e-45
 revealing everything."""
 
 Weights = list[tuple[float, Range]]
-"""Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
+"""Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
 
 
 def list_midpoints_of_mixture(weights: Weights) -> list[tuple[float, float]]:

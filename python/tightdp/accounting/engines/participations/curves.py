@@ -29,8 +29,8 @@ MOST_SPAN = 1 << 21
 """Largest number of participation counts, which are values of K, with a term of their own. So many terms take a tenth
 of a second."""
 _UNSEEN = 1e-290
-"""Bound on the error of products of masses that underflow, and on the mass of the values of K that have no term because
-they are too far from the mean."""
+"""Bound on the error of products of masses that underflow, and on the mass of all values of K that are too far from the
+mean to have a term."""
 _ALL = 1 - 2.0**-50
 """Smallest delta that counts as 1."""
 _BLOCK = 128
@@ -99,7 +99,7 @@ def take_largest_participations(count: int, q: float) -> Participations:
 
 
 def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
-    """Returns the single ``number`` in place of all numbers of participations.
+    """Returns a distribution in which the single ``number`` stands for all numbers of participations.
 
     ``mass`` bounds the mass that this number stands for, from below for lower bounds and from above for upper bounds.
     """
@@ -213,8 +213,8 @@ class ParticipationMixture:
 
 
 def _move_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
-    """Returns the epsilon that has the same a = epsilon/mu - mu/2 at the largest mu served as ``epsilon`` has at
-    ``mu``.
+    """Returns the epsilon that gives, at the largest mu served, the number a = epsilon/mu - mu/2 that ``epsilon`` gives
+    at ``mu``.
 
     The result is moved by ``margin``, which exceeds the roundings and has the sign of the error that is allowed. At a
     given a, delta grows with mu (closed-forms.md section 2).

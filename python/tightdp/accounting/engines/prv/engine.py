@@ -2,9 +2,9 @@
 
 Privacy losses are discretised without changing their means, and composed by one real Fourier transform for each
 distinct mechanism. The resulting curve, delta as a function of epsilon, is right up to ``eps_error`` in epsilon and
-``delta_error`` in delta (docs/theory/prv.md). These errors are additive. So deltas near ``delta_error``, or near the
-rounding of the transform (about 1e-14 for each step), have loose lower bounds, and their upper bounds come from moments
-alone.
+``delta_error`` in delta (docs/theory/prv.md). These errors are additive. So lower bounds are loose for deltas near
+``delta_error``, or near the rounding of the transform (about 1e-14 for each step). Upper bounds of such deltas come
+from moments alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...numerics.outward import Range, log1p
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
-"""Largest count of a mechanism. A count up to this one is exact as a float, and a composition of so many steps would
-need more memory than is allowed."""
+"""Largest count of a mechanism. Counts up to this one are exact as floats. A composition of more steps would need more
+memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
 """Smallest and largest noise multiplier that are served. The squares of both, the inverses of these squares and the

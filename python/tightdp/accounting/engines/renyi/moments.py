@@ -183,9 +183,9 @@ def _bound_moment_of_joined_sample(inner: m.Mechanism, q: float, c: float) -> fl
 def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     """Bounds K of a curve that equals a "remove" curve for eps >= 0 and an "add" curve for eps < 0.
 
-    ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps,
-    so M - 1 of the joined curve is at most 2 (e^k - 1). In a class of pairs that need not be symmetric, M - 1 is at
-    most 4 (e^k - 1) (docs/theory/conversions.md section 4).
+    ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps.
+    Each of the two curves adds at most e^k - 1 to this number, so M - 1 of the joined curve is at most 2 (e^k - 1). In
+    a class of pairs that need not be symmetric, M - 1 is at most 4 (e^k - 1) (docs/theory/conversions.md section 4).
     """
     once = _scale_moment_excess_by_two(k)
     return _scale_moment_excess_by_two(once) if is_or_wraps_mechanism(doubled, m.ZCDP, m.BoundedRange) else once
