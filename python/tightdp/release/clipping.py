@@ -225,8 +225,8 @@ def check_clipping_norms(
 def _build_one_clipping_group(
     arrays: int, max_norm: float, floats: tuple[float, float] | None
 ) -> list[tuple[list[int], float]]:
-    """Returns one checked group of all arrays. Results are cached, because training calls this at every step and a
-    check takes microseconds."""
+    """Returns one checked group of all arrays. Results are cached, because every training step calls this function, and
+    a check takes microseconds."""
     parts = group_clipping_norms(arrays, max_norm, None)
     check_clipping_norms(parts, floats)
     return parts

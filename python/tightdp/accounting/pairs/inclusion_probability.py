@@ -23,7 +23,8 @@ def inclusion_probability(parts: Parts) -> float:
 
 
 def _group_inclusion_probability(parts: Parts, size: int) -> float:
-    """Returns an upper bound of the probability that any of ``size`` records is in any sample of ``parts``."""
+    """Returns an upper bound of the probability that at least one of ``size`` records is in at least one sample of
+    ``parts``."""
     shares = [(_group_inclusion_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
@@ -34,7 +35,8 @@ def _group_inclusion_probability(parts: Parts, size: int) -> float:
 
 
 def _group_inclusion_probability_in_release(mechanism: Mechanism, size: int) -> float:
-    """Returns an upper bound of the probability that any of ``size`` records is in the sample of one release."""
+    """Returns an upper bound of the probability that at least one of ``size`` records is in the sample of one
+    release."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner):
             return _group_inclusion_probability_in_release(inner, size)

@@ -1,8 +1,8 @@
 """A pair that dominates both orders (P, Q) and (Q, P) of a given pair, for "replace" (docs/theory/replace.md section
 7).
 
-The curve of a pair is its delta as a function of epsilon. The curve of the dominating pair is found at nodes, which are
-some values of epsilon.
+The curve of a pair is its delta as a function of epsilon. The curve of the dominating pair is computed at nodes: at 0,
+at absolute values of losses, and where the curves of the two orders cross.
 """
 
 from __future__ import annotations

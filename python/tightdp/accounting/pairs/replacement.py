@@ -132,7 +132,7 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
     # P has E on a layer of R-mass s. P has 1/E on the next layer, which ends at R-mass delta, or 1 - delta if this is
-    # smaller. Q has no mass on both layers.
+    # smaller. Q has no mass on either layer.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)

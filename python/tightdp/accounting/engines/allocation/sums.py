@@ -31,7 +31,7 @@ LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
 """Least and largest noise multiplier for which the errors of ``_bound_masses_of_allocation_scores`` cover the roundings
 of 1/sigma."""
 MOST_EPSILON = 700.0
-"""Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
+"""Epsilon above which the lower bound of delta is 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
 """Number of standard deviations up to which outputs have scores of their own. Outputs farther out have the last

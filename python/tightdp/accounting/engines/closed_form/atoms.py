@@ -26,7 +26,8 @@ MOST_ATOMS = 256
 """Largest number of atoms of one mechanism. Each atom takes some tens of microseconds. For more atoms the grid engine
 is faster."""
 _FAR = 40
-"""Number of standard deviations of a discrete Gaussian that are kept. The mass farther out is below e^-800."""
+"""Distance from the centre of a discrete Gaussian, in standard deviations, up to which outputs are kept. The mass
+farther out is below e^-800."""
 _LARGEST_LOSS = 1e30
 """Largest loss that is served. The sum of such a loss and the logarithm of a mass has thirty correct digits after the
 point."""

@@ -258,7 +258,7 @@ class _Outcomes(NamedTuple):
         )
 
     def combine_with(self, other: _Outcomes) -> _Outcomes:
-        """Returns the joint outcomes of this and an independent composition."""
+        """Returns the joint outcomes of this composition and an independent one."""
         infinity = self.infinity + other.infinity - self.infinity * other.infinity
         return _Outcomes(
             np.add.outer(self.losses, other.losses).ravel(),
@@ -286,7 +286,7 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    A multiset is drawn as a row of size + kinds - 1 places. A bar is at kinds - 1 places, and a thing at each other
+    A multiset is written as a row of size + kinds - 1 places. A bar is at kinds - 1 places, and a thing at each other
     place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
     things of each kind. The other description is the places of the things, which give the kind of each thing.
     """
@@ -321,7 +321,7 @@ class _OutcomeMultisets:
         return found
 
     def log_number(self) -> _Long:
-        """Returns, for each multiset, the logarithm of the number of sequences of its things."""
+        """Returns, for each multiset, the logarithm of the number of orders of its things."""
         if self.kinds == 1:
             return np.zeros(1, dtype=np.longdouble)
         found: _Long = np.full(len(self.columns), self._logs[-1])

@@ -2,8 +2,8 @@
 
 The curve is delta as a function of epsilon. The dominating pair can be part of a longer composition
 (docs/theory/derived.md section 3). A link is one changed record. The line of a link bounds the probability of an event
-after the change by X p + D, where p is the probability before the change. A chain is the line that results from one
-line for each link.
+after the change by X p + D, where p is the probability before the change. A chain is the line that results from
+applying one line for each link in turn.
 """
 
 from __future__ import annotations

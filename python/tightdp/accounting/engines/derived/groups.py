@@ -52,7 +52,7 @@ class ChainOfLines(NamedTuple):
 
 
 class DerivedLimits(NamedTuple):
-    """The limits of a group or a repeated run that are known without its links.
+    """The limits of the curve of a group or a repeated run that are known without the curves of its links.
 
     ``looked_at`` is the inclusion probability of the group or of a record, and ``largest`` is the largest privacy loss.
     """

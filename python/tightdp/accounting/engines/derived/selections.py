@@ -22,8 +22,8 @@ from . import groups
 from .inner_run import KnownRun
 
 _CELLS = 16
-"""Number of cells into which the probabilities s of a test's set under Q are divided. In each cell, a line is a lower
-bound of the test's delta after the selection."""
+"""Number of cells into which the range of s is divided, where s is the probability of a test's set under Q. In each
+cell, a line is a lower bound of the test's delta after the selection."""
 _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed too, because the hull may be
 lower than an upper end."""
@@ -89,7 +89,7 @@ def bound_epsilon_of_selection(
         )[1]
     if 0 < upper < INF and not _is_selection_bound_final(runs, run, upper, delta):
         upper = min(upper, groups.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
-    # The lower bound comes from a test whose set of outputs is preferred to all other outputs.
+    # The lower bound comes from a test whose outputs the selection prefers to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
@@ -193,7 +193,7 @@ def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsi
 
 
 def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
-    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
+    """Returns a lower bound of the delta of a test whose outputs the selection prefers to all other outputs.
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
     the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in

@@ -68,7 +68,7 @@ class FixedSizeCurve(NamedTuple):
 
 
 class FixedSize:
-    """Bounds the best strategy of an adaptive adversary."""
+    """Bounds the epsilon and the delta of the best adaptive adversary."""
 
     name = "fixed_size"
 

@@ -34,7 +34,7 @@ mean to have a term."""
 _ALL = 1 - 2.0**-50
 """Smallest delta that counts as 1."""
 _BLOCK = 128
-"""Number of terms that are summed together. The rounding error of sums of many such blocks is below 2^-40."""
+"""Number of terms that are summed together. The relative rounding error of sums of many such blocks is below 2^-40."""
 _TRIED = 32
 """Number of participation counts that a search tries together, which takes little more time than one."""
 _MARGIN = 64 * ULP
@@ -244,11 +244,9 @@ def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
 
 
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound for "remove".
-
-    The bound is the curve of outputs that show which steps hold the record, plus the probability of outputs that do not
-    show this. If the mixture of the curves over K is smaller, the mixture is the bound.
-    """
+    """Returns the upper bound of the curve for "remove". This bound is the curve of outputs that show which steps hold
+    the record, plus the probability of outputs that do not show this. If the mixture of the curves over K is smaller,
+    the mixture is the bound."""
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
@@ -272,7 +270,7 @@ _NOTHING = 1e-9
 
 
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound for "add".
+    """Returns the upper bound of the curve for "add".
 
     No loss of the sampled steps exceeds minus the logarithm of the probability that the record is in none of these
     steps.
@@ -281,7 +279,7 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 
     def bound_delta_of_addition(epsilon: float) -> float:
         found = _delta_without_participation(beside, epsilon + never).hi
-        # If one step with the record reveals almost everything, the mixture is no smaller.
+        # If one step with the record reveals almost everything, the mixture is not below ``found``.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 _UNIT = 2.0**-53
 _CHUNK = 32
-"""Number of terms that are added in any order. Longer sums have several levels of such additions, which are counted to
-bound the error."""
+"""Number of terms that the library may add in any order. Longer sums have several levels of such additions, which are
+counted to bound the error."""
 _LEAST = 2.0**-480
 """Smallest absolute value in a spectrum that is kept. Products of smaller numbers would underflow (docs/theory/fft.md,
 Theorem 4)."""

@@ -2,8 +2,8 @@
 
 The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
 (``moments.py``). An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with probability d, and then reveals
-everything. The lower bound on epsilon or delta is trivial, except for one release of ``ZCDP``. This is a class of
-mechanisms, its members, which Renyi divergences define.
+everything. The lower bound on epsilon or delta is trivial, except for one release of ``ZCDP``. ``ZCDP`` stands for a
+class of mechanisms, its members.
 """
 
 from __future__ import annotations
