@@ -84,7 +84,7 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
             case ReplacedGaussian(sigma, _):  # mu^2 is between 1/sigma^2 (removal) and 4/sigma^2 (without sampling)
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
-            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # without sampling, all steps use the record
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # as if every sample held the record
                 total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))

@@ -170,14 +170,14 @@ def _describe_dlpack_capsule(label: str, x: Any, stream: int) -> DeviceArray:
     order = stream or 1
     try:
         capsule = x.__dlpack__(stream=order, max_version=(1, 0))
-    except TypeError:  # a producer of the first version
+    except TypeError:  # a library with the first version of DLPack
         capsule = x.__dlpack__(stream=order)
     found = dlpack_array(capsule)
     if found.device_type not in _DLPACK_CUDA:
         raise TypeError(
             f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"
         )
-    # A capsule of the first version does not say whether its array may be written to. JAX arrays must not be written
-    # to.
+    # A capsule of the first version of DLPack does not say whether its array may be written to. JAX arrays must not be
+    # written to.
     writable = found.read_only is False
     return DeviceArray(found.address, found.shape, found.dtype, found.strides, found.device, writable, owner=found)

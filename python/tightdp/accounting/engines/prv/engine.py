@@ -87,7 +87,8 @@ _Run = tuple[str, float, float, int, float]
 
 
 _Found = tuple[float, float, float, float, float]
-"""The lower end, the upper end, and the error terms "mesh", "tails" and "rounding"."""
+"""The lower end, the upper end, and the error terms "mesh" (of the grid's spacing, in epsilon), "tails" and "rounding"
+(in delta)."""
 
 
 def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[list[_Run]], _Found]) -> _Found:
