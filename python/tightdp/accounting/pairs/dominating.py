@@ -98,8 +98,8 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The failure probability of discrete.md is a sum of a term of tau, called eta there, and a smaller term of sigma.
-    # Twice the term of tau is an upper bound of this sum.
+    # For each dimension, the failure probability of discrete.md is at most eta + eta'. Here eta depends on tau, and the
+    # smaller eta' on sigma. Twice eta is at most 4 odd / (1 - odd).
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

@@ -81,7 +81,7 @@ def is_contiguous(a: DeviceArray) -> bool:
 def on_device(value: Any) -> bool:
     """Returns whether ``value``, or the first entry of a list ``value``, is an array in the memory of a CUDA device.
 
-    Any other value gives False, and no error.
+    Any other value gives False, and nothing raises an error.
 
     >>> import numpy as np
     >>> from tightdp.cuda import on_device
