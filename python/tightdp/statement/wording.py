@@ -75,7 +75,7 @@ def explain_stated_guarantee(epsilon: float, delta: float, neighbors: Neighbors)
 
     Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the
     distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second
-    sentence is about a test. It follows for the event that the test accuses, and the event that it does not.
+    sentence is about a test, and follows from two choices of A: that the test accuses, and that it does not.
     """
     # The second sentence needs the definition with P and P' in both orders. The relations "add" and "remove" give only
     # one order.

@@ -98,7 +98,7 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # For each dimension, the failure probability of discrete.md is at most eta + eta'. Here eta depends on tau, and the
+    # The failure probability of discrete.md is at most eta + eta' in each dimension. Here eta depends on tau, and the
     # smaller eta' on sigma. Twice eta is at most 4 odd / (1 - odd).
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
