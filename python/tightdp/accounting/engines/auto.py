@@ -56,8 +56,8 @@ _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 *
 inner run. If the inner run is itself a repeated run or a group, ``_NESTED`` is charged for both ends of the bound, and
 ``_NESTED_ABOVE`` for the upper end alone. ``_IN_PYTHON`` is the work of one answer of the engine "renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. This
-number is divided by ``_DEEPER`` for each level of runs inside of runs."""
+"""``_WHOLE_CURVE`` is the number of work units for the whole curves of all repeated runs and groups of one composition,
+about a second. This number is divided by ``_DEEPER`` for each level of runs inside of runs."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 

@@ -11,7 +11,7 @@ from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 
 
 class Fallback:
-    """An engine that serves every composition, with a trivial upper end.
+    """An engine that serves every composition. Its upper end is infinite for epsilon, and 1 for delta.
 
     ``engines`` are engines that answer within milliseconds for any number of steps. The first one that serves a part of
     the composition is asked about this part.

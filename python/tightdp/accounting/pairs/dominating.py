@@ -20,8 +20,8 @@ from .neighbors import translate_to_replacement
 from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24, where 1e-24 is the probability that the Gaussian fails to dominate a discrete Gaussian step. In a
-million steps, failures add about 1e-18 to delta."""
+"""About -ln 1e-24, where 1e-24 is the probability that a Gaussian fails to dominate a step with discrete Gaussian
+noise. In a million steps, failures add about 1e-18 to delta."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
 """Largest sigma of a single discrete Gaussian whose atoms the engines compute. For a larger sigma, a pair that

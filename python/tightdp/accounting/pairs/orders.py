@@ -26,8 +26,8 @@ _FAINTEST = 1e-150
 """Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
 mass and e^loss are normal doubles."""
 _APART = 1e-5
-"""Smallest distance in epsilon, divided by delta, between two points that are kept. Slopes between such points have
-errors of at most 1e-10, a tenth of ``TOLERANCE``."""
+"""Smallest distance in epsilon, divided by delta, between two points of a curve that are kept. Slopes between such
+points have errors of at most 1e-10, a tenth of ``TOLERANCE``."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
-"""Relative tolerance of the search. The search ends if the parameter is this close to the boundary, or if epsilon is
-this close to the target."""
+"""Relative tolerance of the search. The search ends if epsilon is this close to the target, or if the parameter is this
+close to the boundary, where epsilon passes the target."""
 _WIDE, _NEAR = 0.2, 3e-3
 """``_WIDE`` is the relative width of the bounds that the search computes while it is far from the boundary. The search
 stops using wide bounds at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, wide bounds take

@@ -57,7 +57,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
         upper end."""
         lower = self.member.delta(epsilon).lo
         if epsilon <= self.losses[0]:
-            return Range(lower, 0.0)  # the caller takes the maximum with the trivial curve
+            return Range(lower, 0.0)  # the caller takes the maximum with 1 - e^epsilon
         if epsilon >= self.losses[-1]:
             return Range(lower if epsilon < widen_up(self.losses[-1]) else 0.0, 0.0)
         k = int(np.searchsorted(self.losses, epsilon, side="right"))

@@ -50,7 +50,7 @@ class BoundedRangeCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         if abs(epsilon) >= self.eta:
-            return Range(0.0)  # the caller takes the maximum with the trivial curve
+            return Range(0.0)  # the caller takes the maximum with 1 - e^epsilon
         root = -expm1((epsilon - Range(self.eta)) * 0.5)
         return root * root / self.weight
 

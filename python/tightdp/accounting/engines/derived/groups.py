@@ -28,9 +28,9 @@ shift of epsilon by this distance."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
-"""Width of an interval of log p, where p is a probability, at which the search for two neighbouring chains ends."""
+"""Width of an interval of log p, where p is a probability, at which the search of ``_bracket_group_by_chains`` ends."""
 _STEPS = 120
-"""Largest number of steps of the search for two neighbouring chains."""
+"""Largest number of steps of this search."""
 _UNITS = 2 * 10**4
 """Measured work units for one link in one round, which builds about twenty chains."""
 _LEAST = -745.0

@@ -52,7 +52,7 @@ def bound_delta_of_selection(
     """Returns lower and upper bounds of delta. With ``above`` only the upper bound is computed, and the lower bound is
     0.
 
-    The caller adds the trivial lower bound.
+    The caller takes the maximum with the trivial lower bound.
     """
     runs = build_repetitions(mechanism)
     upper = _build_upper_selection_curve(runs, run)(epsilon).upper

@@ -35,7 +35,7 @@ number, the curves of many participation counts overlap, and each of these curve
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
 record that is removed or added. The slow mixture of curves is not needed there. Up to this noise multiplier, one number
-may also stand for more than ``MOST_SPAN`` participation counts."""
+may also stand for more than ``MOST_SPAN`` (``curves.py``) participation counts."""
 
 
 class CurveBounds(NamedTuple):

@@ -141,7 +141,8 @@ _UNITS, _UNITS_SAMPLED = 10**5, 10**6
 """Work units for one moment. The moment of a Gaussian, sampled or not, takes a tenth of a millisecond. The moment of
 other noise on a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
-"""Work units that a question may spend beyond its budget on the first order, so that the answer has an upper end."""
+"""Work units that a question may spend beyond its budget on the first order that is tried, so that the answer has an
+upper end."""
 
 
 def sum_renyi_moments(parts: Parts, c: float) -> float:

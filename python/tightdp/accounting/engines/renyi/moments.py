@@ -27,7 +27,8 @@ from .two_sided_moments import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_DRAWS = 20_000
-"""Largest number of terms of a sum. So many take half a millisecond."""
+"""Largest number of draws of ``_bound_moment_of_draws``, which adds a term for each. So many take half a
+millisecond."""
 _LEAST = 1e-3
 """Smallest noise multiplier for which sampling is taken into account. With less noise, sampling hardly reduces
 moments."""

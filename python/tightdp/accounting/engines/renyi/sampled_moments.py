@@ -24,7 +24,7 @@ _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller noise multiplier would be
 subnormal. With so little noise, bounds of the moments without sampling are used."""
 _MOST_INNER = 256
-"""Largest integer order for inner mechanisms whose moments are evaluated one by one."""
+"""Largest integer order for sampled mechanisms other than Gaussians, whose moments are evaluated one by one."""
 
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
