@@ -1,11 +1,11 @@
 """Mechanisms: frozen, hashable values whose repr builds them again.
 
-Each mechanism stands for a pair of output distributions, P with the record and Q without it, that dominates the pair of
-any two neighbouring data sets. A sensitivity bounds the contribution of one record, so under "replace" the
+Each mechanism stands for a pair of distributions of its output, P with the record and Q without it. This pair dominates
+the pair of any two neighbouring data sets. A sensitivity bounds the contribution of one record, so under "replace" the
 contributions of two records may differ by twice as much (``accounting/pairs/neighbors.py``). A parameter out of its
 range raises ValueError or TypeError, which names the parameter and its range.
 
-``noise_mechanisms`` and ``stated_guarantees`` come first. ``samplers`` run them on a part of the records, and
+``noise_mechanisms`` and ``stated_guarantees`` come first. ``samplers`` run mechanisms on a part of the records, and
 ``selections_and_groups`` are made of whole compositions. ``privacy_losses`` holds the mechanism that users define by a
 table of losses, which ``complete_pairs`` turns into a lower and an upper bound.
 """

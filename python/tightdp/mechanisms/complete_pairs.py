@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that becomes the ``slack`` of a pair, the error that its losses may have. For a larger
-error the losses themselves are moved."""
+"""Largest error of a table's losses that becomes the ``slack`` of a complete pair. For a larger error the losses are
+moved."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
@@ -92,7 +92,7 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
     losses, masses, infinity = table
     lost, scale = _measure_deficit_of_loss_table(masses, infinity)
     found, rounding = _sum_q_masses_of_loss_table(losses, masses)
-    error = max(error, math.log(max(found - rounding, 1.0)))  # Q's sum is <= 1
+    error = max(error, math.log(max(found - rounding, 1.0)))  # since Q's true sum is at most 1
     least, most = bound_hidden_mass_of_loss_table(losses, masses, error)
     if error > SMALL_ERROR:
         above = _raise_loss_table(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
@@ -141,7 +141,7 @@ def _measure_deficit_of_loss_table(masses: Array, infinity: float) -> tuple[floa
 
 
 def _raise_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair with the losses of the table plus ``error``, which is one of the pairs that the table stands
+    """Returns the pair whose losses are the table's losses plus ``error``. It is one of the pairs that the table stands
     for."""
     losses, masses = _merge_equal_losses_of_loss_table(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
@@ -151,7 +151,7 @@ def _raise_loss_table(table: LossTable, hidden: float, error: float) -> Complete
 def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns a pair that is dominated by every pair that the table may stand for.
 
-    The losses of these pairs differ from the table's by at most ``error``, and their Q has a mass of at least
+    In each of these pairs, the losses differ from the table's losses by at most ``error``, and Q has a mass of at least
     ``hidden`` where P has none.
     """
     low, high = (
@@ -166,14 +166,13 @@ def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> Complet
 
 
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that bounds other pairs from below. The curve of a pair is delta as a function of
-    epsilon.
+    """Returns a complete pair that certain pairs dominate. The curve of a pair is delta as a function of epsilon.
 
-    The returned pair is dominated by every pair whose curve is above the curve of ``low`` and whose reversed curve is
-    above the reversed curve of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where
-    the curves of ``low`` and ``high`` cross, the returned pair has the losses of ``low``, and left of that point the
-    losses of ``high``. One atom at the point itself has the rest of both distributions. The loss of this atom has an
-    error of at most ``slack``.
+    Every pair dominates the returned pair if its curve is at least the curve of ``low``, and the curve of its reverse
+    is at least the curve of the reverse of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the
+    point where the curves of ``low`` and ``high`` cross, the returned pair has the losses of ``low``, and left of that
+    point the losses of ``high``. One atom at this point has the rest of the mass of P and of Q. The loss of this atom
+    has an error of at most ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):

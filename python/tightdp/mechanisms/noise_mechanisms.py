@@ -27,7 +27,7 @@ class Gaussian(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : deviation of the noise over the largest L2 norm of one record's contribution, in (0, inf).
+    noise_multiplier : deviation of the noise divided by the largest L2 norm of one record's contribution, in (0, inf).
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Laplace(Mechanism):
 
     Parameters
     ----------
-    noise_multiplier : scale of the noise over the largest L1 norm of one record's contribution, in (0, inf).
+    noise_multiplier : scale of the noise divided by the largest L1 norm of one record's contribution, in (0, inf).
 
     Raises
     ------
@@ -130,9 +130,8 @@ class DiscreteGaussian(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
-        quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
+        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
         DiscreteGaussian(sigma=20.0, sensitivity=2)
@@ -147,7 +146,7 @@ class DiscreteGaussianVector(Mechanism):
 
     No single vector is the worst one, so the two ends of a bound differ. The upper end comes from zCDP or, if sigma is
     above about 4, from a Gaussian of nearly the same deviation. The lower end comes from a vector along an axis, or
-    from a vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    from a vector of ones (docs/theory/discrete.md). In one dimension use ``DiscreteGaussian``, which is exact.
 
     Parameters
     ----------
@@ -211,9 +210,8 @@ class DiscreteLaplace(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
-        ``Gaussian`` and ``Laplace`` have a method of this name. For integer noise both numbers matter, not only their
-        quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
+        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
         DiscreteLaplace(scale=20.0, sensitivity=2)
@@ -237,7 +235,7 @@ class MixtureOfGaussians(Mechanism):
     ----------
     noise_multiplier : standard deviation of the noise in units of ``sensitivities``, in (0, inf).
     sensitivities : L2 norms of the possible contributions, 1 to 1000 distinct numbers in [0, inf), not all 0.
-    probabilities : their probabilities, as many numbers in (0, 1] that add up to 1.
+    probabilities : the probabilities of these norms, numbers in (0, 1] that add up to 1.
 
     Raises
     ------
@@ -287,13 +285,13 @@ class TreeAggregation(Mechanism):
     The account assumes that the other records keep their steps when one record is added, removed or replaced. Suppose
     that batches are cut by position, for example from a shuffled list. Then replacing a record leaves the others in
     their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
-    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records. So the
-    step must be drawn independently for each record, or be known from the record. A step may then have any number of
+    ``own_steps`` is True. This argument says that the step of each record does not depend on the other records. The
+    step is then drawn independently for each record, or known from the record. A step may then have any number of
     records.
 
     Parameters
     ----------
-    noise_multiplier : the noise over the norm bound, > 0.
+    noise_multiplier : deviation of the noise divided by the norm bound, > 0.
     steps : the number of steps, an integer >= 1.
     own_steps : whether the step of each record does not depend on the other records.
 
@@ -326,7 +324,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """A Gaussian with a count. So many releases of this Gaussian have the same account under ``relations``."""
+        """A Gaussian, and the number of its releases that have the same account under ``relations``."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:

@@ -28,8 +28,8 @@ Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
 """Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
-"""Error of the loss of the atom, a loss with a mass of its own, at which two bounds of a distribution function are
-joined. This error is smaller than any spacing of arguments."""
+"""Largest error of the loss of the atom (a loss with a mass of its own) that ``build_complete_pair_below`` puts between
+two tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,19 @@ class PrivacyLoss(Mechanism):
     relations are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
     P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
     none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
-    ``optimistic`` is for lower bounds. It is either (losses, probabilities, infinity) of a pair that the true pair
-    dominates, with losses within ``loss_error`` too, or None. With None, the pair itself is taken as exact.
+    ``optimistic`` is for lower bounds. It is None, or (losses, probabilities, infinity) of a pair that the true pair
+    dominates. These losses are within ``loss_error`` of the truth too. With None, lower bounds come from the pair
+    itself.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
-    The pairs may have any losses within ``loss_error``, and the rest of Q may lie on outcomes that P does not have.
-    ``minus_infinity`` is taken as exact if the losses allow Q at most 1e-9 more mass there. If ``probabilities`` and
-    ``infinity`` add up to less than 1, the rest of P may have an infinite loss.
+    Such a pair may have any losses within ``loss_error`` of ``losses``, and the rest of Q may lie where P has no mass.
+    ``minus_infinity`` is taken as exact if it is within 1e-9 of the largest mass that the losses allow. If
+    ``probabilities`` and ``infinity`` add up to less than 1, the rest of P may have an infinite loss.
 
     The numbers are checked. P must add up to 1 and Q to at most 1, each within 1e-9. The pair must dominate
-    ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. It cannot be checked that
-    the pair dominates a mechanism, and the bounds hold for the mechanism only if it does. Build a ``PrivacyLoss`` with
-    ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. Nothing can check that
+    the pair dominates a mechanism. The bounds hold for a mechanism only if the pair dominates it. Build a
+    ``PrivacyLoss`` with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
 
     Raises ValueError, which names the argument, if one of these checks fails.
 
@@ -245,14 +246,16 @@ class PrivacyLoss(Mechanism):
         """Returns a ``PrivacyLoss`` with the distribution function ``cdf(y)`` = P[Y <= y], which is called once with an
         array.
 
-        It is assumed that every value of ``cdf`` is within ``error`` of the truth, and that P[Y = inf] is ``infinity``.
-        ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. Bounds hold however the loss
-        is distributed between two arguments. For upper bounds mass is moved up to the next argument, and mass beyond
-        ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a composition of k such
-        losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] + error). Pass
-        ``mirrored=True`` if this is true of the pair. Otherwise the curve of (Q, P) is known only up to k spacings.
+        The bounds assume that every value of ``cdf`` is within ``error`` of the truth, and that P[Y = inf] is
+        ``infinity``. ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. Bounds hold
+        however the loss is distributed between two arguments. For upper bounds mass is moved up to the next argument,
+        and mass beyond ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a
+        composition of k such losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] +
+        error). Pass ``mirrored=True`` if (Q, P) has the same privacy profile. Otherwise the curve of (Q, P) is known
+        only up to k spacings.
 
-        Raises ValueError if ``cdf`` returns numbers outside [0, 1], or another number of values than it got.
+        Raises ValueError if ``cdf`` returns numbers outside [0, 1], or if it does not return one value for each
+        argument.
 
         The loss of a Gaussian of noise multiplier 2 is normal with mean 1/8 and deviation 1/2:
 
@@ -275,8 +278,8 @@ class PrivacyLoss(Mechanism):
             raise ValueError(f"cdf must return one value for each argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
             raise ValueError("cdf must return numbers in [0, 1]")
-        # ``above`` and ``below`` bound P[Y > y]. Each is made non-increasing in the way that keeps it a bound.
-        # The subtraction from 1 and the addition of ``error`` each have a relative rounding error of 2^-53.
+        # ``above`` and ``below`` bound P[Y > y]. Each is made non-increasing and stays a bound. The subtraction from 1
+        # and the addition of ``error`` each have a relative rounding error of 2^-53.
         tail, outward = 1 - values, 2.0**-51
         above = np.maximum.accumulate(np.clip((tail + error) * (1 + outward), infinity, 1.0)[::-1])[::-1]
         below = np.minimum.accumulate(np.clip((tail * (1 - outward) - error) * (1 - outward), infinity, 1.0))

@@ -60,8 +60,8 @@ class TruncatedPoissonSampled(Mechanism):
     The sample holds each of ``dataset_size`` records with ``sampling_probability``. If the sample is larger than
     ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from the sample.
 
-    ``dataset_size`` is public, and counts the record that is added or removed. The upper end comes from a mixture of a
-    Poisson sample and a sample of fixed size. The lower end comes from a Poisson sample whose sampling probability is
+    ``dataset_size`` is public, and includes the record that is added or removed. The upper end comes from a mixture of
+    a Poisson sample and a sample of fixed size. The lower end comes from a Poisson sample whose sampling probability is
     the probability that a record is in the batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv
     2508.15089.
 
@@ -98,11 +98,9 @@ class TruncatedPoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations under which Poisson samples have a dominating pair. The set is empty unless "replace" is a
-        relation of the mechanism on the sample.
-
-        The reason is that another record may take the place of the removed record in a cut sample.
-        """
+        """Relations under which Poisson samples have a dominating pair. The set is empty unless the mechanism on a
+        sample has a pair for "replace", because another record may take the place of a removed record in a cut
+        sample."""
         sampled = self.mechanism.sampled_relations
         return sampled if "replace" in sampled else frozenset()
 
@@ -204,7 +202,7 @@ class RandomAllocation(Mechanism):
 
     The rounds of a record are drawn uniformly, and independently of the other records. If each epoch draws new rounds,
     several epochs are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps its rounds in all
-    epochs, see ``fixed``, which costs far more.
+    epochs, use ``fixed``, which has a far larger epsilon.
 
     Parameters
     ----------
@@ -235,13 +233,13 @@ class RandomAllocation(Mechanism):
 
     @classmethod
     def fixed_bins(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
-        """Returns ``epochs`` epochs of ``steps`` rounds, in which a record keeps its ``selected`` rounds.
+        """Returns ``epochs`` epochs of ``steps`` rounds. In all epochs a record keeps its ``selected`` rounds.
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
-        ``Gaussian`` unless ``epochs`` is 1. The contributions of a record to one of its rounds, in all epochs, are
-        together one contribution that is sqrt(epochs) times as long. The contributions may depend on earlier outputs.
-        The result is exact, except for the last digit of the noise multiplier, which is rounded down
-        (docs/theory/allocation.md section 8).
+        ``Gaussian`` unless ``epochs`` is 1. A record's contributions to one round in all epochs are together one
+        contribution that is sqrt(epochs) times as long. The contributions may depend on earlier outputs. The result is
+        exact, except for the last digit of the noise multiplier, which is rounded down (docs/theory/allocation.md
+        section 8).
 
         >>> RandomAllocation.fixed_bins(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
@@ -275,10 +273,10 @@ def banded_factorization(
 ) -> Composition:
     """Returns the charge of DP-SGD with noise that a banded matrix correlates (BandMF), on cyclic Poisson batches.
 
-    The release is C x + z. Row t of x is the sum of the clipped gradients of step t. The noise z is normal, and its
-    standard deviation is ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
-    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
-    and the group of a record does not depend on the other records. Step t takes a Poisson sample, with
+    The release is C x + z, where C is the banded matrix. Row t of x is the sum of the clipped gradients of step t. The
+    noise z is normal, and its standard deviation is ``noise_multiplier`` times the bound on a record's norm. C[i, j] is
+    0 unless 0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands``
+    groups, and the group of a record does not depend on the other records. Step t takes a Poisson sample, with
     ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most k = ceil(steps / bands) steps.
     The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation.
     The charge is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError,

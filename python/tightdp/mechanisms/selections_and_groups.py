@@ -79,15 +79,16 @@ def _reduce_run_of_selection_or_group(run: Any) -> Composable:
 class RepeatAndSelect(SelectionOrGroup):
     """Runs ``mechanism`` a random number of times, and releases only the best output.
 
-    This is the charge of a search for hyperparameters. Neither the number of runs nor the other outputs are released.
+    This mechanism is the charge of a search for hyperparameters. Neither the number of runs nor the other outputs are
+    released.
 
     ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
     does not depend on the data. So if outputs are compared by a score, the score must be a part of the output. The
     number of runs has the expectation ``mean``. The distribution of this number is the truncated negative binomial of
     ``shape`` > -1. A shape of 1 gives the geometric distribution, and 0 the logarithmic one. With ``shape="poisson"``
     the distribution is Poisson, so there may be no run and no release. The upper end of a bound holds for all
-    mechanisms with the privacy profile of ``mechanism``, and the lower end for some of these mechanisms
-    (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
+    mechanisms with the privacy profile of ``mechanism``. The lower end holds for some of them (docs/theory/derived.md
+    section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
 
     Parameters
     ----------
@@ -143,8 +144,8 @@ class Group(SelectionOrGroup):
 
     The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
     groups too. ``size`` is at most 1000, and at most the ``dataset_size`` of a mechanism that has one. This
-    ``dataset_size`` includes all records of the group. If the group is removed record by record, each data set on the
-    way has one record fewer than the one before.
+    ``dataset_size`` includes all records of the group. The bounds remove the group record by record, and each removal
+    reduces ``dataset_size`` by 1.
 
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other
@@ -210,12 +211,12 @@ def group_composition(run: Composition, size: int) -> Composition:
 
 
 def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
-    """Returns whether ``mechanism`` has a bound for groups of ``size`` that still holds when it is composed."""
+    """Returns whether ``mechanism`` has a bound for groups of ``size`` that holds inside of a composition too."""
     match mechanism:
         case PoissonSampled(Gaussian()):
             return True
         case MixtureOfGaussians(_, norms) | PoissonSampled(MixtureOfGaussians(_, norms)):
-            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` norms or 0
+            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of up to ``size`` norms
         case ZCDP(_, xi):
             return xi == 0
     return False
@@ -232,7 +233,7 @@ def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | N
             return DiscreteGaussian(sigma, sensitivity * size)
         case DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return DiscreteLaplace(scale, sensitivity * size)
-        case TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
+        case TreeAggregation(sigma, steps, own):  # a group has up to ``size`` contributions in a level
             return TreeAggregation(_divide_noise_by_group_size(sigma, size), steps, own)
     return None
 

@@ -49,13 +49,13 @@ class PureDP(Mechanism):
 class ApproximateDP(Mechanism):
     """Any mechanism that is (``epsilon``, ``delta``)-DP.
 
-    It is accounted as the worst such mechanism, which reveals everything with probability ``delta`` and otherwise is
+    The account uses the worst such mechanism, which reveals everything with probability ``delta`` and otherwise is
     binary randomised response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
 
     Parameters
     ----------
     epsilon : the guarantee in nats, in [0, inf).
-    delta : its probability of failure, in [0, 1].
+    delta : the probability that the guarantee fails, in [0, 1].
 
     Raises
     ------
@@ -116,9 +116,9 @@ class RandomizedResponse(Mechanism):
 class BoundedRange(Mechanism):
     """Any mechanism whose privacy losses lie in some interval of length ``eta``.
 
-    Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D,
-    Gumbel noise of scale 2D/eta gives ``eta``. If adding a record never lowers a score, or never raises one, scale
-    D/eta is enough.
+    Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D, Gumbel
+    noise of scale 2D/eta gives ``eta``. If adding a record never lowers any score, or never raises any score, noise of
+    scale D/eta is enough.
 
     Parameters
     ----------
@@ -144,9 +144,9 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. For a single mechanism, the member is the one that reveals most among all members that release one
-    bit. In a composition the member is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md
-    section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    of the class. A single mechanism is bounded by the member that reveals most among all members that release one bit.
+    A composition is bounded by the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section
+    7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from .._support import _check
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
+"""Names of dtypes. Looking up a name here is faster than asking NumPy, which takes microseconds."""
 
 
 @dataclass(slots=True)  # not frozen, because making a frozen object takes three times as long
@@ -102,7 +102,8 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
 
 
 def as_host_array_of_examples(x: Any) -> Any:
-    """Returns a torch tensor's memory as a NumPy array. Its shape and type are read five times as fast as the tensor's.
+    """Returns a torch tensor's memory as a NumPy array. Reading the shape and type of a NumPy array is five times as
+    fast as reading those of a tensor.
 
     Other values are returned unchanged. Tensors of bfloat16, and tensors outside host memory, are returned unchanged
     too, because NumPy cannot hold them. The kernels read these tensors by DLPack.
@@ -139,7 +140,7 @@ def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         view = as_host_array_of_examples(x)
         has, dtype, contiguous, writable = describe_rows(view)
-        # ``contiguous`` says that each row has no gaps. There may be gaps between rows.
+        # ``contiguous`` allows gaps between rows, and no gaps inside of a row.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
         shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")
         if has != shape or shown not in accepted or not dense or not writable:

@@ -19,10 +19,10 @@ from .noise import RandomSource
 Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
-# Ranges of max_norm. The core multiplies in the rows' own precision. A weight times a norm bound counts as 0 if it is
-# below 2^-90, or below 2^-900 for float64 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a
-# weight of a hundredth does not count as 0. With the largest norm bounds, a float32 sum of 10^13 clipped rows and the
-# square of a float64 norm are finite.
+# Ranges of max_norm, by the type of the rows. A weight times a norm bound counts as 0 if it is below 2^-90, or below
+# 2^-900 for float64 (docs/theory/clipping.md, section 2). Even with the smallest norm bounds, a weight of a hundredth
+# does not count as 0. With the largest norm bounds, a float32 sum of 10^13 clipped rows and the square of a float64
+# norm are finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.build_argument_check("[1e-30, 1e30]")
@@ -34,9 +34,9 @@ underflow (docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
 """Largest weight of an example with exact arithmetic. With such a weight, the example's integers stay below 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and looking it up here is faster."""
+"""Names of dtypes. Looking up a name here is faster than asking NumPy, which takes microseconds."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
-"""Largest standard deviation of the noise. Ten times this deviation is still finite."""
+"""Largest standard deviation of the noise. Noise of ten times this deviation is still finite."""
 _FINE = 23
 """Binary logarithm, rounded down, of the norm bound divided by the step of the grid of sums. The bound then has 24
 binary digits in units of the grid, as many as a float32 has."""
@@ -85,7 +85,7 @@ class ClippingRun:
 
     @property
     def sensitivity(self) -> float:
-        """Largest L2 norm that one example adds, over all groups together, rounded up."""
+        """Largest L2 norm of the contribution of one example to the sums of all groups, rounded up."""
         return bound_clipped_sum_sensitivity(self.groups)
 
     def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
@@ -225,8 +225,8 @@ def check_clipping_norms(
 def _build_one_clipping_group(
     arrays: int, max_norm: float, floats: tuple[float, float] | None
 ) -> list[tuple[list[int], float]]:
-    """Returns one checked group of all arrays. Results are cached, because training calls this at every step and a
-    check takes microseconds."""
+    """Returns one checked group of all arrays. Results are cached, because every training step calls this function, and
+    a check takes microseconds."""
     parts = group_clipping_norms(arrays, max_norm, None)
     check_clipping_norms(parts, floats)
     return parts
@@ -251,15 +251,15 @@ def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
 def find_grid_of_sums(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid of sums that one example moves by at most ``bound``.
 
-    It is the power of two for which bound / grid is in [2^23, 2^24), or a larger one if the noise would exceed 2^30
-    grid steps.
+    The grid is the power of two for which bound / grid is in [2^23, 2^24), or a larger power if the noise would exceed
+    2^30 grid steps.
     """
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 
 
 def bound_clipped_sum_sensitivity(groups: list[tuple[list[int], float]]) -> float:
-    """Returns how far one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
+    """Returns the largest L2 distance by which one example of weight 1 moves the sums of all groups, rounded up."""
     if len(groups) == 1:
         return groups[0][1]
     return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)

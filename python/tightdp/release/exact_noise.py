@@ -1,7 +1,7 @@
 """Exact noise: integers whose distribution is the one that is accounted for, to the last bit.
 
 Floating-point Gaussian noise is not the Gaussian mechanism, because the set of floats that a release can take depends
-on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, so sums
+on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added. So sums
 are integers in units of the grid. The noise consists of integers too: real-valued noise that is rounded, or discrete
 noise. Proofs are in docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Whoever measures
 this time to the nanosecond learns something about the noise.
@@ -32,14 +32,14 @@ _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly.
 
-    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is.
+    sigma : int, float or Fraction in [2^-10, 2^40], whose value is taken exactly.
     size : shape of the result, an integer >= 0 or a tuple of them.
     rng : SecureRandom (the default) or Philox.
 
     Raises ValueError or TypeError for an argument out of its range. Source: Canonne, Kamath and Steinke (2020).
 
     If one record moves an integer vector by at most D in L2 norm, the vector plus this noise is D^2/(2 sigma^2)-zCDP.
-    For a single count that one record moves by at most an integer s, the mechanism is ``DiscreteGaussian(sigma, s)``.
+    For a single integer that one record moves by at most an integer s, the mechanism is ``DiscreteGaussian(sigma, s)``.
 
     >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
     dtype('int64')
@@ -65,7 +65,7 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns the integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z a real normal.
 
-    sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is. It may also be an array
+    sigma : int, float or Fraction in (0, 2^39] that a double represents exactly. It may also be an array
         of doubles, one for each value of ``size``.
     size : shape of the result, an integer >= 0 or a tuple of them
     rng : SecureRandom (the default) or Philox
@@ -148,11 +148,12 @@ def exact_release(
     noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
         every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
         the exact ``DiscreteGaussian`` if there is a single column.
-    grid : a public power of two. The default is the grid of ``clip_and_noise``. With this grid the values are those of
-        ``clip_and_noise`` too.
+    grid : a public power of two. The default is the grid of ``clip_and_noise``. With the default, the values
+        equal those of ``clip_and_noise``.
     rng : SecureRandom (the default) or Philox.
 
-    Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and as ``clip_and_noise`` does.
+    Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and wherever ``clip_and_noise``
+    raises an error.
 
     >>> import numpy as np
     >>> r = exact_release(np.ones((4, 2)), 1.0, 2.0)
@@ -179,7 +180,8 @@ def exact_release(
         spread, mechanism = clipping.convert_deviation_to_grid(step, multiplier * bound), Gaussian(multiplier)
     else:
         run.execute_run(0.0, None, step)
-        # sigma is rounded up to few digits. This adds less than a relative 2^-20 to sigma, and keeps integers short.
+        # sigma is rounded up to few digits. Rounding adds less than a relative 2^-20 to sigma, and keeps the numerator
+        # and the denominator short.
         sigma = _round_noise_deviation_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
@@ -197,7 +199,7 @@ def _draw_exact_noise(
     rng: RandomSource | None,
     add: Callable[[RandomStream, int, int, Integers], None],
 ) -> Integers:
-    """Draws integers with a rational parameter from a new stream of the source."""
+    """Returns noise with a rational parameter, drawn from a new stream of the source."""
     ratio = _check_ratio_of_noise(name, parameter)
     rng = resolve_random_source(rng)
     shape, n = check_size_of_noise(size)

@@ -2,8 +2,9 @@
 
 Results are sums, and not means. The noise multiplier is the noise's standard deviation divided by the largest L2 norm
 that one example can contribute. Neighbours differ by adding or removing one example. A release is exact by default:
-every example becomes a vector of integers, whose sum does not depend on their order, and the noise is that of the
-Gaussian mechanism to the last bit. Proofs, orders of summation and rounding errors are in docs/theory/clipping.md.
+every example becomes a vector of integers, so the sum does not depend on the order of the examples. The noise is that
+of the Gaussian mechanism to the last bit. Proofs, orders of summation and rounding errors are in
+docs/theory/clipping.md.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def clipped_sum(
     ----------
     grads : array of shape (batch, *shape), or a list of them, one for each parameter
         Arrays of NumPy or of a library with DLPack (torch, JAX), in host memory, of float16, bfloat16, float32 or
-        float64. An array is copied only if an example is not contiguous. If a few examples fit into the second-level
-        cache, memory is read once.
+        float64. An array is copied only if an example is not contiguous. Each example is read from memory once if a few
+        examples fit into the processor's second-level cache.
     max_norm : float, or a sequence with one for each group
         In [1e-100, 1e100] for float64, and in [1e-25, 1e25] for other types. If ``out`` is of float32, ``max_norm`` is
         at most 1e25 too. With exact arithmetic, it is in [1e-30, 1e30].
@@ -78,11 +79,11 @@ def clipped_sum(
         If true, the factor is ``max_norm / (n_k + stability)`` for any norm (Bu et al. 2023, automatic clipping).
     stability : float in [1e-100, inf).
     out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
-        Array that the sum is written to. With ``accumulate`` the sum is added to its values, as micro-batches need.
+        Array that the sum is written to. With ``accumulate`` the sum is added to the array, as micro-batches need.
     arithmetic : "float" or "exact"
-        "float": sums of floats, whose roundings depend on the other examples. Noise on them is the idealised form of a
-        release. "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
-        ``exact_grid(max_norm)``, and the sum is in units of this grid. In exact arithmetic one example moves the sum
+        "float": sums of floats, whose roundings depend on the other examples. Noise on such sums is idealised.
+        "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
+        ``exact_grid(max_norm)``, and the sum is in units of this grid. With exact arithmetic one example moves the sum
         times the grid by at most ``weights[k] * max_norm``, whatever the other examples are.
 
     Returns
@@ -155,22 +156,23 @@ def clip_and_noise(
 
     With groups the deviation is ``noise_multiplier`` times the root of the sum of squared bounds. Weights do not change
     the noise. A weight above 1 multiplies the sensitivity, and you must account for this. With ``center`` and ``scale``
-    the released sum s is that of the transformed examples. AdaCliP's gradient is then center + scale * s / B, where B
-    is the expected batch size.
+    the released sum s is that of the transformed examples. The gradient of AdaCliP is then center + scale * s / B,
+    where B is the expected batch size.
 
     If neighbours differ by adding or removing one example of weight at most 1, the release is that of
     ``Gaussian(noise_multiplier)``, to the last bit. If the batch was a Poisson sample, charge ``PoissonSampled``. Every
-    example is truncated to multiples of a public grid, and integers are added up. The noise is real normal numbers
-    rounded to the grid, sampled exactly (docs/theory/clipping.md, section 7). The values are then multiplied by the
-    grid and rounded to the dtype of the result. The grid step is a power of two that depends on ``max_norm`` and
-    ``noise_multiplier`` alone. It is at most 2^-23 of what one example contributes, or 2^-29 of the noise. Truncation
-    changes each coordinate of each example by less than one grid step.
+    example is truncated to multiples of a public grid, and integers are added up. The noise consists of real normal
+    numbers that are rounded to the grid and sampled exactly (docs/theory/clipping.md, section 7). The values are then
+    multiplied by the grid and rounded to the dtype of the result. The grid step is a power of two that depends on
+    ``max_norm`` and ``noise_multiplier`` alone. It is at most 2^-23 of the largest contribution of one example, or at
+    most 2^-29 of the deviation of the noise. Truncation changes each coordinate of each example by less than one grid
+    step.
 
     Parameters are those of ``clipped_sum``, and
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
-        The noise does not depend on the number of threads. For a list of arrays it equals the noise of the flat array.
+        The noise does not depend on the number of threads, nor on whether the columns are in one array or in a list.
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).

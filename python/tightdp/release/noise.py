@@ -22,8 +22,8 @@ Size = int | tuple[int, ...]
 class RandomSource(ABC):
     """A source of random numbers. Every call draws from its own stream.
 
-    A value depends on the key, the stream and the value's index. It does not depend on the number of threads or the
-    instruction set.
+    A value depends on the key, the stream and the value's index, and not on the number of threads or the instruction
+    set.
 
     Build ``SecureRandom()``, or ``Philox(seed)`` for experiments. Raises TypeError if ``RandomSource`` itself is built.
 
@@ -44,16 +44,16 @@ class RandomSource(ABC):
         return self.stream()
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Returns standard normals, each within 4 ulp of the real number that its 128 bits stand for.
+        """Returns standard normals, each within 4 ulp of the real number that its 128 random bits stand for.
 
         Parameters
         ----------
         size : shape of the result, an integer >= 0 or a tuple of them.
         dtype : float64 or float32. Any other dtype raises TypeError.
 
-        The largest absolute value is 9.49. A real normal number exceeds 9.49 with probability 2.4e-21. Floating-point
-        noise is an idealised form of the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov,
-        CCS 2012). If this matters, use ``exact_release``.
+        The largest absolute value is 9.49. A real normal number has a larger absolute value with probability 2.3e-21.
+        Floating-point noise is an idealised form of the Gaussian mechanism: its low-order bits are not those of real
+        numbers (Mironov, CCS 2012). If this matters, use ``exact_release``.
 
         >>> dp.Philox(1).normal((2, 3)).shape
         (2, 3)
@@ -138,8 +138,8 @@ class SecureRandom(RandomSource):
 
 
 _lock = RenewedLock()
-"""Lock that is held while a Philox counts its streams. One lock serves all Philox objects, because it is held for less
-than a microsecond."""
+"""Lock that is held while a Philox counts its streams. One lock suffices for all Philox objects, because no object
+holds the lock for more than a microsecond."""
 
 
 class Philox(RandomSource):
@@ -148,7 +148,7 @@ class Philox(RandomSource):
 
     Anyone who knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that
     share a Philox get different streams, in the order of their calls. A copy, or the Philox of a forked child, starts
-    in the state of the original, so both then draw the same numbers.
+    in the state of the original. So the copy and the original draw the same numbers.
 
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True
@@ -191,7 +191,7 @@ for it is requested."""
 
 
 def check_size_of_noise(size: Size) -> tuple[tuple[int, ...], int]:
-    """Checks ``size``, and returns it as a shape with its number of values."""
+    """Checks ``size``. Returns the shape and the number of values that it stands for."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)
     except TypeError:

@@ -12,7 +12,8 @@ from .noise import RandomSource, resolve_random_source
 
 
 def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
-    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``. Call it after the last micro-batch.
+    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``. Call this function after the last
+    micro-batch.
 
     total : a contiguous array, or a list of such arrays. An int64 array holds multiples of ``grid``, as
         ``clipped_sum(..., out=, arithmetic="exact")`` computes them. Other arrays are of float32 or float64.
@@ -22,7 +23,7 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
 
     The noise on integers consists of real-valued normals of at least this deviation, rounded to the grid and sampled
     exactly. ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section
-    7). Noise on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
+    7). Noise on floats is idealised: the charge covers neither the roundings of sums nor the low bits of noisy floats.
 
     Raises TypeError for arrays of other types, and ValueError for a number out of its range.
 

@@ -17,7 +17,8 @@ OCCURRING = "those that occur"
 
 @dataclass(frozen=True)
 class StatedColumnFact:
-    """A fact about the labels or a column that a model depends on, with words for each way in which it may be known."""
+    """A fact about the labels or a column that a model depends on, with words for each way in which the fact may be
+    known."""
 
     name: str
     """Name of the fact among the public facts of a statement."""
@@ -39,7 +40,8 @@ class StatedColumnFact:
         return f"{OCCURRING}: {self.value}"
 
     def describe_release(self, note: str = "") -> str:
-        """Returns the line about the fact among the releases, if it was learned with noise. ``note`` is added to it."""
+        """Returns the line about the fact among the releases, if it was learned with noise. The line ends with
+        ``note``."""
         return f"{self.release}: {self.value}" + (f"; {note}" if note else "")
 
     def is_about(self, line: str) -> bool:

@@ -23,7 +23,7 @@ LEAST_DELTA = 1e-12
 
 
 def draw_statement_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
-    """Draws delta, on a logarithmic axis, over epsilon, and marks the (epsilon, delta) of the statement."""
+    """Draws delta as a function of epsilon, on a logarithmic axis, and marks the (epsilon, delta) of the statement."""
     low, most = math.log10(LEAST_DELTA), float(x[-1])
 
     # The first point below the axis is drawn as well, so that the curve reaches the axis.
@@ -81,7 +81,8 @@ class _StatementFigure:
         mark: tuple[float, float] | None = None,
         reference: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> str:
-        """Draws the axes, and the band between two curves with its edges. A point is marked if ``mark`` is given."""
+        """Draws the axes, the curves ``lower`` and ``higher``, and the band between them. A point is marked if ``mark``
+        is given."""
         left, right, top, bottom = LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
         parts = [f'<svg role="img" viewBox="0 0 {WIDTH} {HEIGHT}" xmlns="http://www.w3.org/2000/svg">'
                  f"<title>{title}</title>"]  # fmt: skip

@@ -26,7 +26,7 @@ from .wording import (
 )
 
 Statement = Any
-"""A ``tightdp.Statement``. It cannot be imported here, because its module imports this one."""
+"""A ``tightdp.Statement``. This class cannot be imported here, because its module imports this module."""
 UNITS = 2 * 10**9
 """Largest number of units of work for the curves and numbers that the page shows beside the guarantee. So much work
 takes three seconds at most. Curves that would need more work are drawn with a wider band."""
@@ -86,7 +86,8 @@ def find_statement_in_page(text: str) -> str | None:
 
 
 def render_statement_body(statement: Statement, sign: bool = False) -> str:
-    """Returns the sections of the page as one HTML element. With ``sign`` it ends with lines for a signature."""
+    """Returns the sections of the page as one HTML element. With ``sign`` the element ends with lines for a
+    signature."""
     bound, promise = statement.privacy, " ".join([statement.guarantee, *statement.meaning])
     sections = [
         "<h1>Privacy statement</h1>",
@@ -166,8 +167,8 @@ def _discard_missing_page_rows(rows: dict[str, str | None]) -> dict[str, str]:
 def _state_power_of_tests(statement: Statement) -> str:
     """Returns a sentence on the best test's power at one rate of false accusations, by the charge's trade-off curve.
 
-    This power may be smaller than the largest power that epsilon and delta allow. The text is empty if the sentence
-    would say nothing, or if the curve would take long to compute.
+    This power may be smaller than the largest power that epsilon and delta allow. The text is empty if the power may be
+    100 %, or if the curve would take long to compute.
     """
     if "renyi" in statement.privacy.engine:
         return ""
@@ -187,7 +188,7 @@ def _render_statement_curves(statement: Statement) -> str:
 
     The text is empty if the curves cannot be computed, or would show no more than the bound.
     """
-    # Computing curves from Renyi divergences would take half a minute, and they would show no more than the bound.
+    # Computing curves from Renyi divergences would take half a minute.
     if "renyi" in statement.privacy.engine:
         return ""
     run, relation = statement.charged, statement.neighbors

@@ -1,9 +1,9 @@
-"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to a file of them.
+"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, to tie a statement to a file of such
+arrays.
 
-All arrays together have one hash. It is the SHA-256 of their encodings, joined in the order of the names. The encoding
-of an array is ``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array.
-Numbers are little-endian, and the last index runs fastest. Types have the names of the safetensors format
-(docs/howto/verify.md).
+All arrays together have one hash, the SHA-256 of their encodings joined in the order of the names. The encoding of an
+array is ``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array. Numbers are
+little-endian, and the last index runs fastest. Types have the names of the safetensors format (docs/howto/verify.md).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def hash_state_dict_for_statement(state: Any) -> str:
 
 
 def _describe_hashed_tensor(name: Any, tensor: Any) -> NamedArray:
-    """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and safetensors has its type."""
+    """Returns a PyTorch tensor as a named array. Raises ValueError for a sparse tensor, or for a type that safetensors
+    does not have."""
     import torch
 
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
@@ -126,7 +127,7 @@ class _ArrayEntry:
 
 
 def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
-    """Returns the arrays of a file. Their numbers begin at byte ``start``, and must fill the rest of ``size`` bytes."""
+    """Returns the arrays of a file. Their numbers must fill the file of ``size`` bytes from byte ``start`` on."""
     if not isinstance(header, dict):
         raise ValueError("is no safetensors file: its header is no object")
     found, ends = [], [(start, start)]

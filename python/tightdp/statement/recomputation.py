@@ -1,4 +1,4 @@
-"""Computes the claimed bound of a file again from the file's account, within limits on the work that this may take."""
+"""Computes the claimed bound of a file again from the file's account, within limits on the work."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ UNITS = 10**9
 """Largest number of units of work for the computation of a bound. So much work takes two seconds, and three and a half
 seconds in the worst case that was found."""
 FEW_UNITS = 10**8
-"""Largest number of units of work for the first check of a statement that is being made. So much work is enough unless
-an engine takes long."""
+"""Largest number of units of work for the first check of a statement that is being made."""
 PATIENT = "`tightdp verify --patient` takes the time"
 """Advice that ends the errors about accounts whose bounds take long to compute."""
 TOLERANCE = 1e-6
@@ -41,14 +40,14 @@ TOLERANCE = 1e-6
 whether the account was built in one step or in several. A claim within this tolerance is raised to the computed bound,
 so no accepted claim is below a proved bound."""
 TOLERANCE_ABOVE = 1e-3
-"""Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and it may
-come from an engine that has become tighter since."""
+"""Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and may
+come from an earlier version whose engine was less tight."""
 
 
 def read_stated_account(plain: Any, patient: bool = False) -> Accountant:
     """Returns the account for the plain values that ``Accountant.to_json`` wrote. Raises ValueError for anything else.
 
-    Unless ``patient``, it also raises ValueError for an account whose bounds may take seconds to compute.
+    Unless ``patient``, an account whose bounds may take seconds to compute raises ValueError too.
     """
     if not patient:
         _check_stated_account_size(plain)
@@ -128,7 +127,7 @@ def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, nei
 def _bound_stated_charge(
     units: int, charged: Composition, delta: float, neighbors: Neighbors, engine: str = "auto"
 ) -> Bound:
-    """Returns the bound that ``units`` of work give. The bound is cached, because reading a statement asks for it
+    """Returns the bound that ``units`` of work give. The bound is cached, because reading a statement needs this bound
     twice."""
     with Budget(units):
         return charged.epsilon(delta, neighbors=neighbors, engine=engine)
@@ -139,8 +138,8 @@ def verify_stated_bound(
 ) -> Bound:
     """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another bound.
 
-    ``ours`` says that this version of the library wrote the statement. The claimed bound must then not be larger than
-    the computed one, up to the tolerance.
+    ``ours`` says that this version of the library wrote the statement. The claimed upper end must then not exceed the
+    computed one by more than ``TOLERANCE_ABOVE``.
     """
 
     def bound_stated_epsilon(engine: str = "auto") -> Bound:

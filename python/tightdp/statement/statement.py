@@ -80,8 +80,9 @@ class Statement:
     """A bound on a release with the facts that it covers, assumes and leaves out.
 
     ``str(statement)`` is a text for readers, and ``to_json()`` keeps the whole statement. ``to_html()`` is a page for
-    the person who answers for the release. It shows the privacy profile and the trade-off curve, and loads nothing from
-    elsewhere. A statement may be published wherever the release may, because it holds nothing else about the records.
+    the person who answers for the release. This page shows the privacy profile and the trade-off curve, and loads
+    nothing from elsewhere. A statement may be published wherever the release may, because it holds nothing else about
+    the records.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ class Statement:
 
     @property
     def certificate(self) -> Certificate | None:
-        """The certificate of the bound, which ``tightdp.verify`` can prove; None unless ``certified``."""
+        """The certificate from which ``tightdp.verify`` can prove the bound; None unless ``certified``."""
         if not self.certified:
             return None
         return Certificate(
@@ -212,7 +213,7 @@ class Statement:
     def meaning(self) -> tuple[str, ...]:
         """The meaning of epsilon and delta in two sentences.
 
-        It is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
+        The tuple is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
         """
         return explain_stated_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
@@ -324,8 +325,8 @@ class Statement:
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
         """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``.
 
-        ``plain`` is the dictionary. A computation that may take more than two seconds is refused unless
-        ``patient``. Raises ValueError for anything else than a statement, or if its bound is wrong.
+        ``plain`` is the dictionary. A computation that may take more than two seconds is refused unless ``patient``.
+        Raises ValueError for any other ``plain``, or if the bound is wrong.
         """
         check_json_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
         check_json_entries("text", plain, ENTRIES)
@@ -341,7 +342,7 @@ class Statement:
         given |= {"privacy": found, "charged": charged, "certified": plain["certificate"] is not None}
         made: Statement = construct_from_json(cls, given, "")
         said = copy(made)
-        object.__setattr__(said, "privacy", claimed)  # the words state these ends, which may be a millionth off
+        object.__setattr__(said, "privacy", claimed)  # the words state the claimed ends, not the computed ones
         words = () if ours else WORDS  # another version may use other words
         written = {name: value for name, value in said.to_dict().items() if name not in words}
         check_same_json({name: plain[name] for name in written}, written)
@@ -356,7 +357,7 @@ class Statement:
     def save(self, path: str | PathLike[str]) -> None:
         """Writes ``to_html()`` to a file.
 
-        ``path`` is the path of the file, which is overwritten. Raises OSError if it cannot be written.
+        ``path`` is the path of the file, which is overwritten. Raises OSError if the file cannot be written.
         """
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
@@ -368,7 +369,7 @@ class Statement:
 
 
 def _read_stated_bound(least: float, most: float, engine: str) -> Bound:
-    """Returns the interval that a file claims. Raises ValueError if its ends cross or its engine does not exist."""
+    """Returns the interval that a file claims. Raises ValueError if the ends cross or the engine does not exist."""
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:

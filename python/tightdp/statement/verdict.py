@@ -43,7 +43,8 @@ UNSEEN = {
 class StatementVerdict(NamedTuple):
     """The findings on the entries of a file, by an entry's place in the file.
 
-    An entry may be in two mappings, if its words were compared with other entries but no file can show that it is true.
+    An entry may be in two mappings, if its words were compared with other entries but no file can show that the entry
+    is true.
     """
 
     recomputed: dict[str, str]
@@ -64,9 +65,9 @@ class StatementVerdict(NamedTuple):
 
 
 def build_statement_verdict(statement: Statement) -> StatementVerdict:
-    """Returns the verdict on a statement that was read, because reading makes these checks.
+    """Returns the verdict on a statement that was read without an error, which means that all checks succeeded.
 
-    The words of a statement that another version wrote count as unseen, because reading does not compare them.
+    If another version wrote the statement, its words count as unseen, because they were not compared.
     """
     compared, unseen = dict(COMPARED), dict(UNSEEN)
     if statement.version != __version__:

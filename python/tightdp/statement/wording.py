@@ -57,7 +57,7 @@ CHARGE_NOTE = (
     "counts, of choices and of what was learned from the records; k Gaussians of noise multiplier s may stand there as "
     "one of s / sqrt(k). Settings describe the algorithm, and a noise multiplier among them is that of one step."
 )
-"""Text that explains why the charge and the settings of a statement name different numbers."""
+"""Text that explains why the charge and the settings of a statement name different noise multipliers."""
 OTHERS_CHOSE = (
     "What others chose, with delta at most 1e-7: 0.994 to 13.69 for models of a keyboard, for each user (Google "
     "Research, 2024); 17.14 for tables of the census of 2020, for each person (US Census Bureau, 2021); 34.9 for a "
@@ -74,8 +74,8 @@ def explain_stated_guarantee(epsilon: float, delta: float, neighbors: Neighbors)
     """Returns the meaning of (epsilon, delta) in two sentences, or no sentence.
 
     Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the
-    distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second is
-    about a test. It takes for A the event that the test accuses, and the event that the test does not accuse.
+    distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second
+    sentence is about a test, and follows from two choices of A: that the test accuses, and that it does not.
     """
     # The second sentence needs the definition with P and P' in both orders. The relations "add" and "remove" give only
     # one order.
@@ -114,7 +114,7 @@ def _round_stated_number(x: float, digits: int, rounding: str) -> str:
 
 RECORDS = "number of records"
 """Name of the public fact on the number of records. In a statement of several steps, the name of a step stands before
-it."""
+this name."""
 _COUNTS = (
     re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
     re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),

@@ -5,8 +5,8 @@ A question asks for epsilon or delta of a composition in one direction. The inte
 and so does the intersection of several intervals. "auto" stops at the first engine that meets the requested width. If
 no engine does, the answer is the intersection of all intervals.
 
-A repeated run (``RepeatAndSelect``) and a group of records (``Group``) contain an inner run. They are bounded by the
-curve of the inner run, which is its delta as a function of epsilon.
+A repeated run (``RepeatAndSelect``) and a group of records (``Group``) contain an inner run. Their bounds come from the
+curve of the inner run, that is its delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
-"""Work units, of which a million take about a millisecond. ``_SEARCHED`` is the work of one step of a search in Python.
-If the run that is searched is itself a repeated run or a group, a step takes the work ``_NESTED`` for both ends of a
-bound. For the upper end alone a step takes ``_NESTED_ABOVE``. ``_IN_PYTHON`` is the work of one answer of the engine
-"renyi"."""
+"""Work units, of which a million take about a millisecond. ``_SEARCHED`` is charged for one bound on the curve of an
+inner run. If the inner run is itself a repeated run or a group, ``_NESTED`` is charged for both ends of the bound, and
+``_NESTED_ABOVE`` for the upper end alone. ``_IN_PYTHON`` is the work of one answer of the engine "renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. This
-number is divided by ``_DEEPER`` for each level of runs inside of runs."""
+"""``_WHOLE_CURVE`` is the number of work units for the whole curves of all repeated runs and groups of one composition,
+about a second. This number is divided by ``_DEEPER`` for each level of runs inside of runs."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
@@ -93,7 +92,7 @@ def ask_engines_for_delta(
 
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. Results about the inner runs of repeated runs and groups are kept meanwhile."""
+    """Returns the answer to a question. All computations for this answer share results about inner runs."""
     if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
         return _ask_engines_with_known_points(engine, question)
     with share_work_of_question():
@@ -103,8 +102,8 @@ def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Boun
 def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. An answer of "auto" is narrowed by other points of the curve.
 
-    Delta is positive at epsilons below the largest loss. If the upper end of such a delta was rounded to 0, this end
-    becomes the smallest double.
+    Delta is positive at epsilons below the largest loss. If the upper end at such an epsilon was rounded to 0, the
+    smallest double replaces this end.
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
@@ -125,8 +124,8 @@ def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuesti
 def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int) -> Bound:
     """Returns ``found``, narrowed by limits that are known without an engine and by other points of the curve.
 
-    No other points are asked for if the composition is one group, because all its answers come from the same lines
-    above its curve (docs/theory/derived.md section 2).
+    No other points are asked for if the composition is one group, because all answers about a group come from the same
+    lines above the group's curve (docs/theory/derived.md section 2).
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
@@ -190,9 +189,8 @@ def _ask_engines_about_links(
         return [_ask_engines_about_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # every link has the same pair
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
-    # Each link has one record fewer than the link before. A probability is carried from one end of the chain to the
-    # other, and the links must be in this order. The first link has the smallest data set for removals, and the largest
-    # data set for additions.
+    # Each link has one record fewer than the link before. The links must be in the order in which a probability is
+    # carried along the chain: from the smallest data set for removals, and from the largest data set for additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
@@ -311,7 +309,8 @@ def bound_delta_without_engines(epsilon: float) -> Bound:
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
-"""Relative width of deltas from which another bound is computed. Narrower deltas would hardly change that bound."""
+"""Relative width of an inner run's deltas. With a smaller width, bounds that follow from these deltas would hardly
+change."""
 
 
 def _intersect_engine_bounds(one: Bound, other: Bound, question: _EngineQuestion) -> Bound:
@@ -328,8 +327,8 @@ def _intersect_engine_bounds(one: Bound, other: Bound, question: _EngineQuestion
 def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     """Returns the parts of a long composition in sorted order, so that roundings do not depend on the given order.
 
-    The grid engine and the contour engine get the parts as they are. The grid engine continues from the last shorter
-    run, and the contour engine sorts the parts itself.
+    The grid engine and the contour engine get the parts as they are. The grid engine extends its result for a shorter
+    composition, and the contour engine sorts the parts itself.
     """
     return (
         parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_composition_parts(parts)
@@ -397,7 +396,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     asked.
 
     With ``loose``, lower ends are left out. Either the parts stand for a class, whose members need not reach the lower
-    ends of its pair, or only the upper end counts.
+    ends of the class's pair, or only the upper end counts.
     """
     names: list[str] = []
     best = question.trivial
@@ -411,7 +410,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
         found = _ask_engine(engine, question)
-        below = best.lower if loose else found.lower  # the members of a class may have smaller values than its pair
+        below = best.lower if loose else found.lower  # members of a class may have smaller values than its pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
@@ -437,8 +436,8 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
 
 
 def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
-    """Tells whether all engines bound the same pair. The answers of the engine "fixed_size" use more than the pair of a
-    step."""
+    """Tells whether all engines bound the same pair. The bounds of the engine "fixed_size" may be lower than the curve
+    of the composed pair of a step."""
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 

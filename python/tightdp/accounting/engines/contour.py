@@ -1,11 +1,11 @@
 """The contour engine, for any composition of plain and Poisson-subsampled Gaussians (docs/theory/contour.md).
 
-The Laplace transform of delta, which has the moment generating function of the privacy loss as a factor, is inverted
-along a vertical line through its saddle point. The cost depends neither on the number of steps nor on the size of
-delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few steps with
-a small sampling probability, the characteristic function decays slowly. In the direction "remove" the inversion then
-uses two rays instead of the line (docs/theory/rays.md). If neither contour serves, the answer is the trivial interval,
-and "auto" asks the grid engine next.
+The Laplace transform of delta is inverted along a vertical line through its saddle point. The moment generating
+function of the privacy loss is a factor of this transform. The cost depends neither on the number of steps nor on the
+size of delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few
+steps with a small sampling probability, the characteristic function of the loss decays slowly along this line. In the
+direction "remove" the inversion then uses two rays instead of the line (docs/theory/rays.md). If neither contour
+serves, the answer is the trivial interval, and "auto" asks the grid engine next.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ size. A larger tolerance would not save time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Smallest and largest noise multiplier that are served. Both are far beyond any use. The squares of both, and the
-inverses of these squares, are normal doubles."""
+"""Smallest and largest noise multiplier that are served. Their squares, and the inverses of these squares, are normal
+doubles."""
 
 
 class Contour:
@@ -69,11 +69,12 @@ ENGINE = Contour()
 def bound_contour_epsilon_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work it took.
+    """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work that
+    computing this bound took.
 
     The Gaussian has mu^2 = ``mu_squared``. The bound also holds for the parts alone, because releasing more reveals no
-    less. The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section
-    12). The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
+    less. With this Gaussian the characteristic function decays fast for all parts (docs/theory/contour.md section 12).
+    The result is infinite if no bound is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
@@ -88,7 +89,7 @@ def name_contour_errors(terms: Sequence[float]) -> dict[str, float]:
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 """Three arguments of the compiled core. The first is the list of (sigma, q, count) of the sampled Gaussians, where
 sigma is the noise multiplier and q the sampling probability. The second is the sum of count / sigma^2 over the plain
-Gaussians, with a relative error of at most 4u (contour.md section 5.3). The third is True if the pairs describe
+Gaussians, with a relative error of at most 2^-51 (contour.md section 5.3). The third is True if the pairs describe
 replacing a record."""
 
 

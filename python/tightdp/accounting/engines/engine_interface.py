@@ -13,7 +13,7 @@ from ...options import Direction as Direction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The accuracy that is requested of an answer, and the memory that computing it may take."""
+    """The accuracy that an answer should have, and the memory that an engine may use."""
 
     width: float = WIDTH
     """Relative width that ``auto`` tries to meet."""
@@ -33,8 +33,8 @@ DEFAULT = Request()
 class Engine(Protocol):
     """The interface of an engine, which bounds epsilon and delta of a composition in one direction.
 
-    All methods are pure functions. Each engine's module has one instance, ``ENGINE``. The error budget of a bound has
-    the name and the absolute size of each error term, in the unit of the answer.
+    All methods are pure functions. Each engine's module has one instance, ``ENGINE``. The error budget of a bound maps
+    the name of each error term to its size in epsilon or delta.
     """
 
     name: str

@@ -11,7 +11,7 @@ from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 
 
 class Fallback:
-    """An engine that serves every composition, with a trivial upper end.
+    """An engine that serves every composition. Its upper end is infinite for epsilon, and 1 for delta.
 
     ``engines`` are engines that answer within milliseconds for any number of steps. The first one that serves a part of
     the composition is asked about this part.
@@ -40,7 +40,7 @@ class Fallback:
     def _find_largest_lower_end(
         self, parts: Parts, direction: Direction, ask: Callable[[Engine, Parts], Bound]
     ) -> float:
-        """Returns the largest lower end of the compositions that ``parts`` dominate and that an engine serves."""
+        """Returns the largest lower end over all compositions that ``parts`` dominate and that an engine serves."""
         lowers = [0.0]
         for candidate in self._list_dominated_compositions(parts, direction):
             engine = self._find_engine_that_serves(candidate, direction)
@@ -71,4 +71,4 @@ class Fallback:
 
 
 _MOST_PARTS = 16
-"""Largest number of parts other than Gaussians that are asked about. Each part takes the time of a closed form."""
+"""Largest number of parts other than Gaussians that are asked about."""

@@ -1,8 +1,8 @@
 """Arithmetic on ranges, rounded outward, so that a formula of ranges needs no separate error analysis.
 
-The four operations and the square root are rounded correctly, so their results are widened by one ulp on each side. The
-results of exp, expm1, log and log1p of the C library are widened by four ulps. The C libraries in use state errors of
-at most two ulps (docs/theory/closed-forms.md section 1).
+The four operations are rounded correctly, so their results are widened by one ulp on each side. The results of exp,
+expm1, log, log1p and sqrt of the C library are widened by four ulps. The C libraries in use state errors of at most two
+ulps (docs/theory/closed-forms.md section 1).
 """
 
 from __future__ import annotations

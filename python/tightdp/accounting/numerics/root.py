@@ -1,4 +1,4 @@
-"""Searches for the boundary of a monotone condition, by bisection, or by secants of the logarithm."""
+"""Searches for the boundary of a monotone condition, by bisection of x, or by secants in log x."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 MOST_STEPS = 200
-"""Largest number of evaluations. Bisection alone takes 60 evaluations to narrow a bracket from 1e30 down to 1e-9."""
+"""Largest number of evaluations of ``gap``."""
 _LONGEST = math.log(8.0)
-"""Longest step in log x until there are points on both sides of the boundary."""
+"""Longest step in log x before points on both sides of the boundary are known."""
 
 
 def bracket_monotone_crossing(

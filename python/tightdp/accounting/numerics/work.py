@@ -1,4 +1,4 @@
-"""The budget of work of a question, as used by searches in Python, and results that parts of a question share."""
+"""The work that a question may still take, and results that the computations of one question share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def try_to_spend_work(units: int) -> bool:
 class WorkCache(Generic[T]):
     """A cache of the results of long computations, from one question to the next.
 
-    No answer depends on what is in the cache. A question that uses a cached result is charged with the work that
-    computing it took. A result that the budget of a question cut short is not kept.
+    No answer depends on what is in the cache. A question that uses a cached result is charged with the work of
+    computing that result. A result that the budget of a question cut short is not kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -53,10 +53,10 @@ class WorkCache(Generic[T]):
 
 @contextmanager
 def share_work_of_question() -> Iterator[dict[Hashable, Any]]:
-    """Gives all parts of one question the same dictionary of results, which is dropped when the question ends.
+    """Gives all computations of one question the same dictionary of results, which is dropped when the question ends.
 
-    No answer depends on another question. Inside of another such context, this one yields the dictionary of the outer
-    context.
+    No answer depends on another question. Inside of another such context, the dictionary of the outer context is
+    yielded.
     """
     outer = _SHARED.get()
     if outer is not None:

@@ -20,8 +20,8 @@ from .neighbors import translate_to_replacement
 from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24, where 1e-24 is the failure probability of each step. Even in a million steps such failures change no
-visible digit of a bound."""
+"""About -ln 1e-24, where 1e-24 is the probability that a Gaussian fails to dominate a step with discrete Gaussian
+noise. In a million steps, failures add about 1e-18 to delta."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
 """Largest sigma of a single discrete Gaussian whose atoms the engines compute. For a larger sigma, a pair that
@@ -34,8 +34,8 @@ def list_dominating_compositions(
     """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
     ``parts`` must already be translated to the neighbouring relation. ``of_derived`` returns a mechanism that dominates
-    a repeated run or a group. Without ``of_derived``, a repeated run or group with a finite largest loss is dominated
-    by the class of all mechanisms with no larger loss (derived.md section 3).
+    a repeated run or a group. Without ``of_derived``, a repeated run or a group is replaced by the class of all
+    mechanisms whose losses are at most its largest loss, if this loss is finite (derived.md section 3).
     """
     if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, SelectionOrGroup):
         return ()
@@ -52,7 +52,8 @@ def list_dominating_compositions(
 
 
 def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
-    """Returns the class of all mechanisms with no larger loss than ``mechanism``, or None if this loss is unbounded."""
+    """Returns the class of all mechanisms whose losses are at most the largest loss of ``mechanism``; None if it is
+    infinite."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
@@ -85,10 +86,9 @@ def _find_parts_dominating_discrete_gaussian(
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).
 
-    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. If a
-    number from this Gaussian is rounded to an integer at random, with standard deviation tau, the result has the
-    discrete Gaussian distribution, except with the probability of the failure. Returns None if sigma is too small or
-    above 1e150.
+    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2.
+    Rounding a number from this Gaussian to a random integer, with standard deviation tau, gives the discrete Gaussian
+    distribution, except with the failure's probability. Returns None if sigma is too small or above 1e150.
     """
     if sigma > 1e150:
         return None
@@ -98,8 +98,8 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The failure probability of discrete.md is a sum of a term of tau, called eta there, and a smaller term of sigma.
-    # Here the term of tau is counted twice, in place of both terms.
+    # The failure probability of discrete.md is at most eta + eta' in each dimension. Here eta depends on tau, and the
+    # smaller eta' on sigma. Twice eta is at most 4 odd / (1 - odd).
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

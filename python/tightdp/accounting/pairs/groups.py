@@ -17,22 +17,23 @@ from .replacement import Replaced, ReplacedGaussian
 _MOST = 1000
 """Largest number of components of a mixture."""
 _MARGIN = 4e-12
-"""Relative margin that is added to each probability, or subtracted from it. It is larger than the error of sums of
-``_MOST`` components."""
+"""Relative margin that is added to each probability, or subtracted from it. It is larger than the rounding of a sum of
+``_MOST`` probabilities."""
 _LEAST = 1e-300
 """Smallest probability of a component."""
 _UNITS = 250
-"""Measured work units for one product of probabilities."""
+"""Work units (about a nanosecond each) for one product of probabilities, as measured."""
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit that ``sigma`` has."""
+"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit of the noise's deviation
+``sigma``."""
 
 
 def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """Returns a mechanism that the group of ``size`` records dominates.
 
-    If no better mechanism is known, the result is ``mechanism`` itself, which a group dominates because it holds a
-    record.
+    If no better mechanism is known, the result is ``mechanism`` itself, which the group dominates because the group
+    contains a record.
     """
     return build_group_mixture(mechanism, size, up=False) or scale_sensitivity_to_group(mechanism, size) or mechanism
 

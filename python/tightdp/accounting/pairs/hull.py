@@ -52,7 +52,8 @@ def compute_slope_of_hull(one: Point, other: Point) -> Fraction:
 def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
     """Returns a ``PrivacyLoss`` whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
-    A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the loss in both orders of the pair.
+    A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the losses of the pairs (P, Q) and (Q,
+    P).
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # the curve is 1 - x for x <= e^-largest, and 0 for x >= e^largest
@@ -95,6 +96,6 @@ def _make_hull_point(x: float, value: float) -> Point:
 
 
 def _round_hull_mass_up(exact: Fraction) -> float:
-    """Returns the smallest double that is at least ``exact``, up to one rounding."""
+    """Returns the smallest double that is at least ``exact``."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

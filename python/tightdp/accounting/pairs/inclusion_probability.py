@@ -1,4 +1,4 @@
-"""The probability that any sample of a run holds a given record (docs/theory/conversions.md section 16)."""
+"""The probability that at least one sample of a run holds a given record (docs/theory/conversions.md section 16)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 @cache_fact_of_parts
 def inclusion_probability(parts: Parts) -> float:
-    """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 for unsampled parts.
+    """Returns an upper bound of the probability that a record is in at least one sample of ``parts``; 1 for unsampled
+    parts.
 
     delta(0) is at most this probability, under every relation.
     """
@@ -22,18 +23,20 @@ def inclusion_probability(parts: Parts) -> float:
 
 
 def _group_inclusion_probability(parts: Parts, size: int) -> float:
-    """Returns an upper bound of the probability that any of ``size`` records is in any sample of ``parts``."""
+    """Returns an upper bound of the probability that at least one of ``size`` records is in at least one sample of
+    ``parts``."""
     shares = [(_group_inclusion_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
-    # Every question calls this function, so it uses floats, which are faster than ranges. All terms have the same sign,
-    # and a relative margin covers the roundings.
+    # Floats are used because they are faster than ranges. All terms have the same sign, so a relative margin covers
+    # their roundings.
     missed = math.fsum(count * math.log1p(-share) for share, count in shares)
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
 
 def _group_inclusion_probability_in_release(mechanism: Mechanism, size: int) -> float:
-    """Returns an upper bound of the probability that any of ``size`` records is in the sample of one release."""
+    """Returns an upper bound of the probability that at least one of ``size`` records is in the sample of one
+    release."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner):
             return _group_inclusion_probability_in_release(inner, size)

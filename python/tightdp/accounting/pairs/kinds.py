@@ -1,5 +1,5 @@
-"""The set of the types of a composition's mechanisms. A look at this set is a quick test that no part needs a certain
-special case."""
+"""The set of the types of a composition's mechanisms. The special case of a type that is not in this set can be
+skipped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class cache_fact_of_parts(Generic[T]):
 def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
     """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
 
-    A mechanism that samples or allocates another mechanism has that one as its attribute ``mechanism``.
+    A mechanism that samples or allocates another mechanism has the other mechanism as its attribute ``mechanism``.
     """
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]

@@ -1,10 +1,10 @@
 """Bounds of one privacy curve from a few of its points (docs/theory/conversions.md section 16).
 
-Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls from there, with slopes of at least -1. So a few
-points of the curve bound delta everywhere, from both sides. The same points bound the inverse of the curve, epsilon as
-a function of delta. An answer that is wider than requested is first narrowed by the inclusion probability and the
-largest loss, which are known without asking an engine. If the answer is still wide, engines are asked for other points
-of the curve.
+Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls with growing x, with slopes of at least -1. So a
+few points of the curve give an upper and a lower bound of delta at every x. The same points bound the inverse of the
+curve, epsilon as a function of delta. An answer that is wider than requested is first narrowed by the inclusion
+probability and the largest loss, which are known without asking an engine. If the answer is still wide, engines are
+asked for other points of the curve.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Ask = Callable[[float], Bound]
 _WIDE = 0.02
 """Relative width of an answer above which other points are asked for."""
 _NEAR = 1e-3
-"""Relative distance from an end of an interval at which another point is asked for. This point tells whether the truth
-is near the end."""
+"""Relative distance from an end of an interval to a point that is asked for, to learn whether the truth is near this
+end."""
 _SHARE, _SPARE = 2, 10**8
 """Work units that other points may take: ``_SHARE`` times the work of the first answer, plus ``_SPARE`` units, which
 are a tenth of a second."""
@@ -49,7 +49,7 @@ class KnownCurve:
             self.add(largest, 0.0, 0.0)
 
     def add(self, epsilon: float, lower: float, upper: float) -> None:
-        """Adds bounds of delta(epsilon). Raises ContradictionError if they and the earlier bounds are disjoint."""
+        """Adds bounds of delta(epsilon). Raises ContradictionError if the new and the earlier bounds are disjoint."""
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low, high = max(low, lower), min(high, upper)
         if not low <= high:
@@ -78,7 +78,7 @@ class KnownCurve:
                 if below < high:
                     share = _compute_fall_of_curve(epsilon, b) / _compute_fall_of_curve(a, b)
                     high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
-        for i, (b, lower, _) in enumerate(left):  # a chord is below the curve where it is extended beyond its ends
+        for i, (b, lower, _) in enumerate(left):  # a chord that is extended beyond its ends is below the curve there
             for a, _, above in left[:i]:
                 if lower > low:
                     low = max(
@@ -171,11 +171,11 @@ Points = list[tuple[str, float]]
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
 """Names of the steps of the search, in order. Each step asks for at most one further point."""
 _BESIDE = 1e3
-"""Factor between a given delta and the larger and smaller deltas that are asked for besides."""
+"""Factor between the given delta and the deltas of the steps "half" and "double"."""
 _PATIENCE = 3
 """Number of steps in a row without any gain after which no more points are asked for."""
 _UNITS = 10**6
-"""Work units for combining the known points in one step of the search. There are about a dozen points."""
+"""Work units for combining the known points, about a dozen, in one step of the search."""
 
 
 def _choose_curve_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:

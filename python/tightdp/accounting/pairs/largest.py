@@ -48,8 +48,7 @@ def attained_largest_loss(parts: Parts) -> float:
 
 
 _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
-"""Mechanisms of which some output has the largest loss of adding or removing a record, and classes with such a
-mechanism."""
+"""Mechanisms with an output that attains the largest loss, and classes with such a member."""
 
 
 def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
@@ -60,7 +59,7 @@ def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
 def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -> bool:
     """Tells whether ``mechanism`` is Gaussian noise, whose losses are unbounded.
 
-    For a Poisson sample the answer is True in the direction "remove" only, because no loss of adding a record exceeds
+    For a Poisson sample the answer is True in the direction "remove" only. The losses of adding a record are at most
     -log(1 - q), where q is the sampling probability.
     """
     if isinstance(mechanism, m.PoissonSampled) and direction == "remove":
@@ -72,8 +71,8 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
     A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability may
-    be equal to ``delta``, so it is rounded up at the sixtieth digit only. Returns infinity if the probability exceeds
-    ``delta``.
+    be equal to ``delta``. It is computed with 60 digits, so that rounding it up rarely exceeds ``delta``. Returns
+    infinity if the probability exceeds ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
@@ -144,7 +143,7 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_largest_loss_when_replaced(inner)
-        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # of (P, Q) and of (Q, P)
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
     return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
 

@@ -1,11 +1,11 @@
-"""Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
-that reveal nothing.
+"""Members of a class of mechanisms, for lower bounds (docs/theory/conversions.md section 7), and mechanisms that reveal
+nothing.
 
 A mechanism such as ``BoundedRange`` stands for a class: all mechanisms with a certain property, which are its members.
-The pair of ``BoundedRange`` is the envelope of all pairs of its class: its curve, which is delta as a function of
-epsilon, is the largest of their curves at every epsilon. No single mechanism attains this envelope at every epsilon.
-``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
-member of the class. The lower bounds of the composition are computed from members of the class.
+A curve is delta as a function of epsilon. The pair of ``BoundedRange`` is the envelope of its class: at every epsilon,
+its delta is the largest delta of all members. No single member attains this envelope at every epsilon. ``ZCDP`` and
+``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every member of the
+class. The lower bounds of the composition are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of a composition. Member i is composed of member i of each mechanism.
 
-    A mechanism with fewer members than another mechanism begins again with its first member.
+    If a mechanism has fewer members than another mechanism, its members are repeated in a cycle.
     """
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
@@ -78,15 +78,15 @@ def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
 
 
 _SHARES = 0.25, 0.5, 0.75
-"""Shares of the binary members that are tried. The best share depends on epsilon. Between two of these shares at most a
-tenth of the lower bound is lost."""
+"""Values of ``BinaryRangeMember.share`` that are tried. The best share depends on epsilon. If the best share lies
+between two of these, at most a tenth of the lower bound is lost."""
 
 
 def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
-    """Tells whether the envelope of a single step is the supremum of the curves of its class.
+    """Tells whether the pair of a single step of ``mechanism`` is the envelope of its members' curves.
 
-    The answer is yes for a sampled step too, because each point of its curve depends on one point of the unsampled
-    curve. An allocation composes the step, so the answer is False for it.
+    The answer is True for a sampled step too, because each point of the sampled curve depends on one point of the
+    unsampled curve. The answer is False for an allocation, because an allocation composes the step.
     """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True
@@ -111,16 +111,15 @@ def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> b
 
 
 def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
-    """Returns members of the class of one release of ``mechanism``, at least one.
-
-    Each member is a composition, which may be empty.
-    """
+    """Returns at least one member of the class of one release of ``mechanism``. A member is a composition, possibly
+    empty."""
     match mechanism:
         case m.ZCDP(rho, xi):
-            # A Gaussian with the whole rho, composed with randomised response for xi.
+            # The member is a Gaussian with all of rho, composed with randomised response for xi.
             return (tuple((one, 1) for one in list_zcdp_members(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
-            # One coordinate moves by the whole sensitivity, or as many coordinates as possible move by 1.
+            # The first member moves one coordinate by the whole sensitivity. The second member moves as many
+            # coordinates as possible by 1.
             s = math.floor(min(sensitivity, MAX_COUNT))
             ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
             return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)

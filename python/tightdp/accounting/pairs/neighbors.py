@@ -1,10 +1,10 @@
 """Translation of mechanisms to a neighbouring relation (docs/theory/conversions.md section 1).
 
-The pair of a mechanism consists of the two output distributions P and Q that dominate those of all neighbours. A noise
+A pair of a mechanism is two distributions P and Q that dominate its outputs on any two neighbouring data sets. A noise
 multiplier is relative to the contribution of one record. Replacing a record changes two contributions. So under
-"replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Classes and samples have
-pairs of their own (``replacement.py``). Every part of a composition is translated before an engine is asked, so engines
-need not know about "replace".
+"replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Classes such as
+``PureDP``, and samples, need other pairs (``replacement.py``). Every part of a composition is translated before an
+engine is asked, so engines need not know about "replace".
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def translate_derived_to_parts(mechanism: SelectionOrGroup, parts: Parts) -> Sel
 def translate_parts_to_fewer_records(parts: Parts, gone: int) -> Parts:
     """Returns the same run on data sets with ``gone`` fewer records.
 
-    Inside of a group, ``gone`` whole groups are missing. In a chain of neighbours, where each data set has one record
-    fewer than the one before, this is the run after ``gone`` steps.
+    For the run inside of a ``Group``, ``gone`` groups are missing. In a chain of neighbours, where each data set has
+    one record fewer than the one before, this is the run after ``gone`` steps.
     """
     return Composition((_translate_to_fewer_records(mechanism, gone), count) for mechanism, count in parts).parts
 
@@ -151,9 +151,9 @@ def _translate_tree_aggregations(parts: Parts) -> Parts:
 
 
 def _divide_noise_for_replacement(sigma: float) -> float:
-    """Returns sigma / 2, at least the smallest positive double. The quotient is exact unless it underflows.
+    """Returns sigma / 2, or the smallest positive double if the quotient is 0.
 
-    With so little noise every epsilon is infinite.
+    Every epsilon is infinite at the smallest positive double.
     """
     return max(sigma / 2, math.ulp(0.0))
 

@@ -1,8 +1,8 @@
 """A pair that dominates both orders (P, Q) and (Q, P) of a given pair, for "replace" (docs/theory/replace.md section
 7).
 
-The curve of a pair is its delta as a function of epsilon. The curve of the dominating pair is found at nodes, which are
-some values of epsilon.
+The curve of a pair is its delta as a function of epsilon. The curve of the dominating pair is computed at nodes: at 0,
+at absolute values of losses, and where the curves of the two orders cross.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FAINTEST = 1e-150
 """Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
 mass and e^loss are normal doubles."""
 _APART = 1e-5
-"""Smallest distance in epsilon, divided by delta, between two points that are kept. Slopes between such points have
-errors of at most 1e-10, a tenth of the error that a sum of masses may have."""
+"""Smallest distance in epsilon, divided by delta, between two points of a curve that are kept. Slopes between such
+points have errors of at most 1e-10, a tenth of ``TOLERANCE``."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def _keep_points_of_both_orders(at: _Array, values: _Array) -> tuple[_Array, _Ar
 
 
 class _CurveOfOrder:
-    """The values of delta at nodes, which are 0 and the absolute values of all losses up to ``_FARTHEST``, ascending.
+    """The values of delta at the nodes: at 0, and at the absolute values of all losses up to ``_FARTHEST``, ascending.
 
     Each value is the value at the next node plus a positive term, so the sums are accurate.
     """

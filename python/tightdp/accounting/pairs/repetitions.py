@@ -1,9 +1,9 @@
 """The random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
 
-Let f be the probability generating function of the number of runs, and F the probability that the output of one run is
-at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
-run. The gain of selecting is the supremum of log f'(F)/f'(F'), where F' is the probability F for a neighbour. A curve
-is delta as a function of epsilon.
+Let f be the probability generating function of the number of runs. Let F be the probability that the output of one run
+is at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
+run. The gain of selecting is the supremum of log f'(F)/f'(F') over all outputs, where F' is F on a neighbouring data
+set. A curve is delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Repetitions:
     def bound_gain(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
 
-        ``delta`` bounds the curve of one run from above, with the two neighbours exchanged.
+        ``delta`` is an upper bound of the curve of one run in the opposite direction.
         """
         if self.poisson:
             return (self.mean * delta(0.0)).hi
@@ -109,8 +109,8 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     low, high = 0.0, 1.0
     while _log_mean_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
-    inside = (low, high)  # each of the two searches starts from this interval, because their conditions differ
-    for aim in (0, 1):  # the largest l whose mean is surely below ``mean``, then the smallest one surely above it
+    inside = (low, high)  # both searches start from this interval
+    for aim in (0, 1):  # first the largest l whose mean is surely below ``mean``, then the smallest surely above
         least, most = inside
         for _ in range(_BISECTIONS):
             middle = 0.5 * (least + most)

@@ -1,8 +1,8 @@
 """Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
 
 ``neighbors.py`` builds these pairs, and users never do. An engine treats these pairs like pairs of adding or removing a
-record. All other parts of such a composition are translated to "replace" too. The two data sets have the same number of
-records. The pairs are symmetric, except for ``Zeroed``.
+record. In a composition with such a pair, all other parts are translated to "replace" too. The two data sets have the
+same number of records. The pairs are symmetric, except for ``Zeroed``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Replaced(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Zeroed(m.Mechanism):
-    """The pair of replacing a record by one that contributes nothing, in a sample that counts such a record.
+    """The pair of replacing a record by one that contributes nothing but counts towards the size of a sample.
 
     In the direction "remove" the first distribution has the record, and in the direction "add" the second one has it.
     """
@@ -83,8 +83,9 @@ class ReplacedLosses(NamedTuple):
 def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, ReplacedLosses]:
     """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
-    The two pairs are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller
-    and a slightly larger delta are used, because the class grows with delta.
+    The two pairs are the same, unless rounding leaves open which of two formulas holds. In that case the first pair is
+    that of a slightly smaller delta, and the second pair that of a slightly larger one. This is valid because the class
+    grows with delta.
     """
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
@@ -104,10 +105,10 @@ _TINY = 1e-300
 
 
 def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
-    """Returns the losses from the layers of replace.md section 1. The comments here use the notation of that section.
+    """Returns the losses from the layers of replace.md section 1. A layer is a set of outputs.
 
     Let E = e^epsilon and s = (1 - delta)/(1 + E), and let R be the distribution without either record. "P has E" means
-    that P has the density E over R on a layer. ``narrow`` says that delta (2 + E) <= 1.
+    that the density of P over R is E on a layer. ``narrow`` says that delta (2 + E) <= 1.
     """
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
@@ -130,8 +131,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
-    # P has density E over R up to s. Then P has 1/E up to delta, or up to 1 - delta if this is smaller. Q has no mass
-    # there.
+    # P has E on a layer of R-mass s. P has 1/E on the next layer, which ends at R-mass delta, or 1 - delta if this is
+    # smaller. Q has no mass on either layer.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)
@@ -150,8 +151,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
 def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
-    R is the distribution without either of the two records. P differs from R on a mass of delta, and Q differs from R
-    on another mass of delta, as far as the two masses fit into a mass of 1.
+    R is the distribution without either of the two records. P differs from R on a set of R-mass delta, and Q on another
+    such set. The two sets overlap only if delta > 1/2.
     """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d

@@ -9,7 +9,8 @@ from ..numerics.outward import Range, exp, log
 
 
 class PairOfAtoms(NamedTuple):
-    """A pair (P, Q): atoms as (loss, logarithm of the mass under P), and the masses where Q or P vanishes."""
+    """A pair (P, Q): atoms as (loss, logarithm of the mass under P), P's mass where Q has none, and Q's mass where P
+    has none."""
 
     atoms: list[tuple[Range, Range]]
     infinity: Range
@@ -17,14 +18,14 @@ class PairOfAtoms(NamedTuple):
 
 
 def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
-    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and two pairs that members attain.
+    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and the pairs of two members.
 
     The record is in the sample with probability ``q``, which is above 0 and below 1. Returns None if delta is so large
     that other formulas hold, or if e^-epsilon underflows.
     """
     e, d, out = Range(epsilon), Range(delta), 1 - q
     t = exp(-e)
-    s = t * (1 - d) / (1 + t)  # mass under R, the distribution without the record, where P is E = 1/t times as likely
+    s = t * (1 - d) / (1 + t)  # mass under R, the distribution without the record, where P has density 1/t over R
     if not (t.lo > _TINY and (s - d).lo > _LEAST * s.hi and epsilon > 0 and out.lo > 0):
         return None
     bright, faint = out * t + q / t, out * t + q
@@ -72,5 +73,5 @@ def _sort_atoms_of_zeroed_class(atoms: list[tuple[Range, Range]]) -> list[tuple[
 _TINY = 1e-290
 """Smallest e^-epsilon for which the formulas are used."""
 _LEAST = 1e-3
-"""Smallest ratio of s - delta to the mass s for which the formulas are used. If it were smaller, too few digits of the
-difference would be correct."""
+"""Smallest ratio of s - delta to the mass s for which the formulas are used. With a smaller ratio, too few digits of
+the difference would be correct."""

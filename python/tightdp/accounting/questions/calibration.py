@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
-"""Relative tolerance of the search. The search ends if the parameter is this close to the boundary, or if epsilon is
-this close to the target."""
+"""Relative tolerance of the search. The search ends if epsilon is this close to the target, or if the parameter is this
+close to the boundary, where epsilon passes the target."""
 _WIDE, _NEAR = 0.2, 3e-3
 """``_WIDE`` is the relative width of the bounds that the search computes while it is far from the boundary. The search
-stops using wide bounds at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, wide bounds come
-from composing one step at a time, which takes a hundredth of the work of narrow bounds."""
+stops using wide bounds at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, wide bounds take
+a hundredth of the work of narrow bounds."""
 _PART = 1e-3
-"""Relative distance from the target at which the search ends if bounds are slow, divided by such a bound's own relative
+"""If bounds are slow, the search ends at a relative distance from the target of ``_PART`` times a bound's own relative
 width."""
 _SLOW = "grid", "allocation", "fixed_size"
 """Names of the engines that take longer for a narrow bound than for a wide one."""
@@ -59,9 +59,9 @@ def calibrate(
     one. The function finds out which case holds.
 
     The bound is computed at the result itself, so ``factory(x).epsilon(delta).upper <= epsilon`` always holds. The
-    relative difference of the two sides is less than 1e-9, or x is within a relative distance of 1e-9 from the
-    boundary. For the grid, allocation and fixed-size engines, the difference may also be a thousandth of the bound's
-    own width. With ``integer``, x is the exact boundary among integers.
+    relative difference of the two sides is less than 1e-9, or x is within a relative distance of 1e-9 from a parameter
+    that does not meet the target. For the grid, allocation and fixed-size engines, the difference may also be a
+    thousandth of the bound's own width. With ``integer``, x is the exact boundary among integers.
 
     A parameter that ``factory`` refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks
     for pure differential privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are as
@@ -71,7 +71,7 @@ def calibrate(
 
     Parameters
     ----------
-    factory : a function that makes a mechanism or a composition of one number.
+    factory : a function that makes a mechanism or a composition from one number.
     epsilon : the target, in nats, >= 0.
     delta : the target, in [0, 1).
     low, high : the ends of the range that is searched, 0 < low < high.
@@ -143,7 +143,7 @@ class _CalibrationSearch:
     def measure_gap(self, x: float) -> float:
         """Returns the distance from the target of the bound of the requested width at parameter ``x``.
 
-        ``_compare_epsilon_to_calibration_target`` defines the distance.
+        The distance is the number that ``_compare_epsilon_to_calibration_target`` returns.
         """
         if x not in self._sharp:
             self._sharp[x] = self._bound_at_parameter(self.asked, x)
@@ -245,8 +245,8 @@ def _limit_slope_of_calibration(rise: float, ratio: float) -> float:
 
 
 def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
-    """Returns the boundary among integers. Steps from ``low`` are doubled until one passes the boundary, which is then
-    bisected."""
+    """Returns the boundary among integers. The step from ``low`` is doubled until it passes the boundary. The last step
+    is then bisected."""
 
     def is_before_calibration_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
         return (gap(n) <= 0) != falling
@@ -281,9 +281,9 @@ def noise_multiplier(
     """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
     DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. The further keywords are
-    as for ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful of
-    bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
-    result is then 1e-4, the smallest multiplier that is searched.
+    as for ``Composable.epsilon``. The search starts from an estimate by the central limit theorem and computes a
+    handful of bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the
+    target. The result is then 1e-4, the smallest multiplier that is searched.
 
     Parameters
     ----------
@@ -317,8 +317,7 @@ def noise_multiplier(
 
 
 _SIGMAS = 1e-4, 1e12
-"""Smallest and largest noise multiplier that is searched. The epsilon of one Gaussian is 5e7 with the smallest and
-1e-11 with the largest."""
+"""Smallest and largest noise multiplier that is searched."""
 
 
 def _compare_training_to_calibration_target(

@@ -1,9 +1,9 @@
 """The smallest mu of Gaussian differential privacy (docs/theory/conversions.md section 15).
 
-Let mu(eps, delta) be the mu of the Gaussian whose privacy profile has the value delta at eps. The mu of a composition
-is the supremum over eps of mu(eps, delta(eps)). In a cell a <= eps <= b, mu(eps, delta(eps)) is at most
-mu(b, delta(a)), because delta falls. A lower bound of delta at the end of a cell gives a lower bound of mu. Cells that
-may hold the supremum are halved.
+The mu of a Gaussian is the inverse of its noise multiplier. Let mu(eps, delta) be the mu of the Gaussian whose privacy
+profile has the value delta at eps. The mu of a composition is the supremum over eps of mu(eps, delta(eps)). In a cell a
+<= eps <= b, mu(eps, delta(eps)) is at most mu(b, delta(a)), because delta never increases. A lower bound of delta at
+the end of a cell gives a lower bound of mu. Cells that may hold the supremum are halved.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
             case ReplacedGaussian(sigma, _):  # mu^2 is between 1/sigma^2 (removal) and 4/sigma^2 (without sampling)
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
-            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # without sampling: all samples may hold the record
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # as if every sample held the record
                 total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))

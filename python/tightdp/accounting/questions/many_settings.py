@@ -39,8 +39,8 @@ def epsilon_batch(
     The work is shared by ``threads`` threads, by default one for each core. The result does not depend on the number of
     threads. With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its
     limits, which the threads compute. The bounds of the GPU are certified too. Nearly all bounds have a relative width
-    of 1e-9 or less. Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with
-    that width, which takes some milliseconds for each.
+    of 1e-9 or less. Settings whose bounds are wider than ``width`` are computed again as by ``Composition.epsilon``
+    with that width. Each of these settings takes some milliseconds.
 
     Parameters
     ----------
@@ -105,8 +105,9 @@ def _broadcast_many_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int,
 
 
 def _ask_many_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
-    """Returns ``ask`` of each index in ``places``, in order. An error, or a signal, makes all threads stop soon."""
-    from concurrent.futures import ThreadPoolExecutor  # not at the top: this import takes a tenth of the package's
+    """Returns ``ask`` of each index in ``places``, in order. An error in one thread, or a signal, makes all threads
+    stop soon."""
+    from concurrent.futures import ThreadPoolExecutor  # not at the top, because this import is slow
 
     stop = Stop()
     with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock

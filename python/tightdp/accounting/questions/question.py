@@ -38,8 +38,8 @@ from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
-"""Width of the deltas that ``Question.gdp`` asks for. Since ``gdp`` finds mu only to a thousandth, wider bounds of
-delta suffice than by default."""
+"""Width of the bounds of delta that ``Question.gdp`` asks for. A width above the default suffices, since ``gdp`` finds
+mu only to a thousandth."""
 _NEXT_TO_NOTHING = 1e-300
 """A delta just above 0. The epsilon at this delta is a lower bound of the largest loss."""
 _UNITS = 6 * 10**9
@@ -120,8 +120,9 @@ class Question(NamedTuple):
     def profile(self, epsilons: ArrayLike) -> Curve:
         """Returns bounds of delta at each epsilon.
 
-        Delta never increases, so a bound at one epsilon may improve the bounds at others. Once the budget of work for
-        the whole profile is spent, the remaining epsilons have only the bounds that follow from the others.
+        Delta never increases with epsilon, so a bound at one epsilon may improve the bounds at other epsilons. Once the
+        budget of work for the whole profile is spent, the remaining epsilons are not asked about, and have only such
+        bounds.
         """
         at = _check.check_bounded_array_argument("epsilons", epsilons)
         order = np.argsort(at, axis=None)
@@ -161,7 +162,7 @@ class Question(NamedTuple):
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
-                slack = 4e-15  # covers roundings of the product and of the logarithm; delta's slope is at most 1
+                slack = 4e-15  # covers the roundings of the product and of the logarithm, as delta's slope is at most 1
                 most = min(p, 1 - p)
                 lower[i] = min(max(widen_down(p * (1 - b.upper - slack)), 0.0), most)
                 upper[i] = min(widen_up(p * (1 - b.lower + slack)), most)
@@ -215,7 +216,8 @@ class Question(NamedTuple):
     ) -> Bound:
         """Returns the largest of the answers of all pairs.
 
-        ``most`` bounds an answer from above without an engine. A pair whose answer cannot be the largest is left out.
+        ``most`` returns an upper bound of a pair's answer without asking an engine. By this bound, a pair whose answer
+        cannot be the largest is left out.
         """
         asked = self.dominating_pairs()
         answers: list[Bound] = []
@@ -258,8 +260,9 @@ class Question(NamedTuple):
 
 
 _NEARLY = 1.1
-"""Largest ratio of a bound's width to the sum of its error terms at which these terms count as its full explanation. An
-engine names an error term for each source of width. The ratio may exceed 1, since both ends are rounded outward."""
+"""Largest ratio of a bound's width to the sum of its error terms at which these terms are taken to explain the whole
+width. An engine names an error term for each source of width. The ratio may exceed 1, since both ends are rounded
+outward."""
 
 
 def split_width_of_question(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:

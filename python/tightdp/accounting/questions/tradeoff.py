@@ -1,10 +1,11 @@
 """The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
 
-Let delta be the privacy profile of a pair (P, Q) of output distributions, and alpha the type I error of a test, the
+Let delta be the privacy profile of a pair (P, Q) of output distributions. The type I error alpha of a test is the
 probability of deciding for P under Q. The least type II error is beta(alpha) = sup over x > 0 of g(x), where x = e^eps
 and g(x) = 1 - delta(log x) - alpha x. The value g(x) at any x is a lower bound of beta(alpha). For an upper bound, g is
 evaluated at some x, called nodes. Since g is concave, the line through two nodes lies above g outside the interval
-between them. Nodes are added near the supremum, and each halving of their distance divides the width by four.
+between them. Nodes are added near the supremum. Each halving of the distance between nodes divides the width of the
+bounds by four.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _PATIENCE = 6
 """Number of rounds within which the width must fall by a fifth, or no more nodes are added. While delta is known
 accurately, the width falls by a factor of 4 in each round."""
 _UNITS = 2 * 10**9
-"""Work units for all nodes of one pair. Once these units are spent, only deltas that need no grid are found."""
+"""Work units for all nodes of one pair. Once these units are spent, further nodes have the trivial bounds of delta."""
 _NODE = 10**5
 """Work units for a node whose delta has a formula."""
 _SLACK = 1e-15
@@ -81,7 +82,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0) is the largest advantage of a test
-    nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
+    nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by differences of e^node
     known = _narrow_tradeoff_deltas(_bound_delta_for_tradeoff(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
@@ -98,7 +99,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         split = np.unique(where[wide])
         split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
         middles = 0.5 * (nodes[split] + nodes[split + 1])
-        # A new node must have a slope of its own too.
+        # A middle is left out if e^middle is not strictly between the e^node of its two neighbours.
         slopes, left, right = (np.exp(at) for at in (middles, nodes[split], nodes[split + 1]))
         middles = middles[(left < slopes) & (slopes < right) & bool(wide.any())]
         if not middles.size:
@@ -137,7 +138,7 @@ def _bound_delta_for_tradeoff(delta: Ask, nodes: Array, tolerance: float) -> Arr
     """Returns bounds of delta at all nodes, with an absolute width of at most a quarter of the tolerance.
 
     All nodes first get wide bounds, beginning with the nodes nearest to 0, and then narrow ones where needed. So if the
-    work runs out, every delta is known to a few digits. Small deltas need few digits, or none.
+    work runs out, every delta is known to a few digits.
     """
     order = np.argsort(np.abs(nodes), kind="stable")
     rough = max(tolerance, _ROUGH)

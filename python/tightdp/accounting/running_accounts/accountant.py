@@ -23,8 +23,8 @@ _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
 _WAITING = 256
 """Largest number of releases that wait to be merged into the composition. If the composition has more distinct
-mechanisms than this, their number is the limit instead. So merging takes constant time for each release, and a question
-never has to merge a long list."""
+mechanisms, the limit is the number of these. So merging takes constant time for each release, and a question never has
+to merge a long list."""
 _State = tuple[Entries, Composition, int]
 """The history, the composition of the whole history, and the number of further releases that may wait to be merged."""
 
@@ -32,18 +32,18 @@ _State = tuple[Entries, Composition, int]
 class Accountant:
     """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
 
-    The choice of the next mechanism must not depend on the outputs of earlier ones. If the choice depends on them, use
-    ``PrivacyFilter``. ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are
-    equal if they have the same history and the same relation.
+    The choice of the next mechanism must not depend on earlier outputs. If it does, use ``PrivacyFilter``.
+    ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are equal if they have
+    the same history and the same relation.
 
     Any number of threads may record releases and ask for bounds at the same time. No release is lost, and an answer
-    covers all releases that were recorded at one moment. A forked child process can read its parent's account, but
-    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account, which belongs to the
-    process that made the copy.
+    covers all releases that were recorded when the question was asked. A forked child process can read its parent's
+    account, but adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account, which
+    belongs to the process that made the copy.
 
     Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last
-    question continues from what it computed for that question. The bounds are certified all the same, but their last
-    digits may depend on earlier questions. With ``keep=False`` every answer is the answer of ``composition``.
+    question continues from the results of that question. The bounds are certified all the same, but their last digits
+    may depend on earlier questions. With ``keep=False`` every answer is the answer of ``composition``.
 
     Parameters
     ----------

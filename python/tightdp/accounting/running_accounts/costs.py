@@ -23,7 +23,7 @@ from ..questions.calibration import calibrate
 
 
 class FilterCostFamily(ABC):
-    """A way to assign costs to mechanisms, with the unit and the cap of their sum."""
+    """A way to assign costs to mechanisms, with the unit and the cap of the sum of costs."""
 
     unit: str
     cap: float
@@ -67,7 +67,7 @@ class ZcdpFilterCosts(FilterCostFamily):
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         """Returns an upper bound of the mechanism's rho. Filters.md section 3 has a formula for each kind."""
         match mechanism:
-            case m.PoissonSampled(inner, _):  # a sample reveals no more, because divergences are jointly convex
+            case m.PoissonSampled(inner, _):  # at most the cost on all records, because divergences are jointly convex
                 return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _):
                 return self.bound_cost(translate_to_replacement(m.Gaussian(sigma)))

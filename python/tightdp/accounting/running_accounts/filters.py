@@ -1,9 +1,9 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
-Composing the privacy loss distributions of adaptively chosen releases, and stopping when their delta exceeds the
-target, is NOT valid, so this module does not offer it. An adversary with two levels of noise reaches more than twice
-the target (filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs, and
-the sum never exceeds a cap that is fixed in advance.
+It is NOT valid to compose the privacy loss distributions of adaptively chosen releases, and to stop before their delta
+exceeds the target. An adversary with two levels of noise reaches more than twice the target (filters.md section 7,
+tests/accounting/running_accounts/test_filters.py). The filters here add up costs, and the sum never exceeds a cap that
+is fixed in advance.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class BudgetExceeded(RuntimeError):
 class _FilterState(NamedTuple):
     """Everything that was spent from a filter so far.
 
-    ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). A release fails with the
-    probability with which its mechanism differs from the one that the cost covers. ``others_left`` has the number of
-    further releases of each mechanism in ``others``.
+    ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). The failure probability of a
+    release is the probability that its mechanism differs from the mechanism that its cost covers. ``others_left`` has
+    the number of further releases of each mechanism in ``others``.
     """
 
     total: Range
@@ -71,8 +71,8 @@ class _ReleaseCost:
 class CappedFilter:
     """A filter that holds the sum of the costs of adaptively chosen releases below a cap that is fixed in advance.
 
-    Besides, each mechanism in ``others`` may be released up to its count. Any number of threads may spend at once,
-    because each release is checked and recorded in one step.
+    In addition, each mechanism in ``others`` may be released up to its count, at no cost. Any number of threads may
+    spend at once, because each release is checked and recorded in one step.
     """
 
     def __init__(
@@ -191,8 +191,8 @@ class PrivacyFilter(CappedFilter):
     ----------
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``.
     family : the quantity that is added up, fixed in advance.
-        "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
-        "zcdp": rho. It charges mechanisms that are zCDP. A mechanism on a sample costs as much as on all records.
+        "renyi" (default): the Renyi divergence of one order. This family charges every mechanism.
+        "zcdp": rho, for mechanisms that are zCDP. A mechanism on a sample costs as much as on all records.
         "gaussian": 1/noise_multiplier^2 of Gaussians. A Gaussian on a sample costs as much as on all records. This
         family is the tightest for Gaussians on all records. It also admits the releases listed in ``others``, each up
         to its count.
@@ -212,8 +212,8 @@ class PrivacyFilter(CappedFilter):
 
     A budget must not be spent twice. A forked child process can read what a filter of its parent has spent, but
     ``spend`` and ``can_spend`` raise RuntimeError there. Copying or pickling a filter raises TypeError. To continue in
-    another process, make a new filter there, spend the ``history`` of this filter from it first, and spend nothing more
-    from this filter.
+    another process, make a new filter there, and first spend the ``history`` of this filter from the new one. Spend
+    nothing more from this filter.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)
@@ -289,7 +289,7 @@ class PrivacyFilter(CappedFilter):
 def _translate_to_filter_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """Returns the composition of the mechanisms that are charged for ``run``.
 
-    If ``without`` is True, the failure probabilities of approximately private mechanisms are left out.
+    If ``without`` is True, approximately private mechanisms are replaced by mechanisms that never fail.
     """
     parts = () if run is None else run._to_composition().parts
     kept = ((remove_failure_from_moment(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
@@ -335,7 +335,7 @@ class Odometer:
         self._shared: SharedAccountState[tuple[_FilterState | None, ...]] = SharedAccountState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Records ``count`` releases, an integer >= 1, of ``mechanism``. Call this method before the releases.
+        """Records ``count`` >= 1 releases of ``mechanism``. Call this method before the releases.
 
         Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
         """

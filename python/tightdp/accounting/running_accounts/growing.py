@@ -21,7 +21,8 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
     "add": ("add",),
 }
 _GROWN = 1.25
-"""Factor by which the number of sampled steps must grow after a failed inversion before the next one is tried."""
+"""Factor by which the number of sampled steps must grow after a failed inversion (a computation of epsilon by the
+contour engine) before the next inversion is tried."""
 _OUTWARD = 1 + 1e-9
 """Factor that covers the roundings of a sum. The factor exceeds 1 by more than the relative rounding of a million
 additions of terms with the same sign."""
@@ -46,7 +47,7 @@ class GrowingAccount:
         self._reset_runs()
 
     def _reset_runs(self) -> None:
-        """Forgets everything recorded, so that the next question reads the whole history."""
+        """Forgets all releases, so that the next question reads the whole history."""
         self._seen: Entries = None
         self._runs = {direction: GrowingRun(direction) for direction in ("remove", "add")}
         self._steps = self._sampled = 0

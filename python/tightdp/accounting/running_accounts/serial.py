@@ -21,8 +21,8 @@ TYPES: Mapping[str, type[Mechanism]] = {
         m.PrivacyLoss, m.RepeatAndSelect, m.Group,
     )
 }  # fmt: skip
-"""Classes that a file may name: the public mechanisms, whose constructors check all arguments. Other mechanisms are
-used by engines alone, and their constructors check nothing."""
+"""Classes that a file may name: the public mechanisms, whose constructors check all arguments. All other mechanisms are
+used by engines alone, and have constructors that check nothing."""
 DEEPEST = 16
 """Largest number of mechanisms that are nested in one another."""
 
@@ -41,8 +41,8 @@ def to_plain_mechanism(run: Composable) -> dict[str, Any]:
 def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
     """Returns the public mechanism that ``to_plain_mechanism`` wrote, built by its constructor.
 
-    If ``hint`` is ``Composable``, it may also be a composition. Raises ValueError for anything else. The message begins
-    with ``name``, which tells where in the file the value is.
+    If ``hint`` is ``Composable``, the result may also be a composition. Raises ValueError for any other ``plain``. The
+    message begins with ``name``, which tells where in the file the value is.
     """
     kind = plain.get("type") if isinstance(plain, dict) else None
     accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]

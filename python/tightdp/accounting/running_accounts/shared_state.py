@@ -29,13 +29,14 @@ def list_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
 class SharedAccountState(Generic[State]):
     """A holder of an immutable state, which only ``update_state`` replaces.
 
-    ``update_state(step)`` replaces ``state`` by ``step(state)``. To other threads this is one step. Nothing changes if
-    ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock. Everything that is derived from one
-    reading is consistent.
+    ``update_state(step)`` replaces ``state`` by ``step(state)``. Other threads see the state before it or after it, and
+    nothing between. Nothing changes if ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock.
+    Everything that is derived from one reading is consistent.
 
-    A forked child process has only a copy of the state, and what it recorded would be missing in its parent. So
-    ``update_state`` raises ``RuntimeError`` in the child. The error comes before the lock is taken, because another
-    thread of the parent may have held the lock at the fork. The child can read what was recorded up to the fork.
+    A forked child process has only a copy of the state. Releases that the child recorded would be missing in the
+    parent. So ``update_state`` raises ``RuntimeError`` in the child. The error comes before the lock is taken, because
+    another thread of the parent may have held the lock at the fork. The child can read what was recorded up to the
+    fork.
     """
 
     __slots__ = ("_advice", "_lock", "_owner", "state")

@@ -12,8 +12,8 @@ from ..questions.question import Question
 from .accountant import Accountant
 
 _LITTLE = 0.4
-"""Largest noise multiplier that counts as little noise. With little noise the losses of a step are nearly atoms, and
-the exact bound takes up to 0.4 s."""
+"""Largest noise multiplier that counts as little noise. With little noise the losses of a step are close to a few
+values, and the exact bound takes up to 0.4 s."""
 _NARROW = 1e-6
 """Relative width of a bound that counts as exact."""
 _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
@@ -21,14 +21,14 @@ _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
 _LEAST = 0.025
 """Smallest noise multiplier for which a further Gaussian is composed with the run to smooth its losses. With less
 noise, the sums over nodes would take too long. The bound for less noise assumes that every step whose sample holds the
-record reveals everything, which adds at most one part in 100 to epsilon."""
+record reveals everything. This assumption adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
 """Largest number of products for all inversions of one direction, which take about five milliseconds. An inversion is
 the computation of epsilon by a numerical integral. Its products are its number of nodes times its number of
 abscissae."""
 _FIRST_MU = 0.04
-"""Constant whose quotient by the smallest noise multiplier is the first mu of the further Gaussian. The mu of a
-Gaussian is the inverse of its noise multiplier. This Gaussian adds about one part in 1,000 to epsilon."""
+"""The first mu of the further Gaussian is this number divided by the smallest noise multiplier. The mu of a Gaussian is
+the inverse of its noise multiplier. This Gaussian adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
 """Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
@@ -91,8 +91,8 @@ _ROUNDING = 1e-12
 def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
     """Returns an upper bound on epsilon: the smallest of the bounds for the parts composed with one further Gaussian.
 
-    Each bound has a smaller mu of the further Gaussian than the bound before. The search goes on as long as the number
-    of products is below ``_PRODUCTS``. The proof is in docs/theory/contour.md section 12.
+    Each bound has a smaller mu of the further Gaussian than the bound before. The search ends before the number of
+    products exceeds ``_PRODUCTS``. The proof is in docs/theory/contour.md section 12.
     """
     best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
     before: tuple[float, float] | None = None

@@ -14,7 +14,7 @@ from ..._support import device_probe as runtime
 from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
+"""Number of bytes of an entry of each type that gradients may have. The type int64 of exact sums is missing here."""
 _ENTRY_BYTES = {**SIZES, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
 """Number of bytes of an entry of each type that some kernel reads or writes."""
 _DLPACK_CUDA = (2, 13)
@@ -53,7 +53,7 @@ class DeviceArray:
     stream: int | None = None
     """Stream on which work on this array is queued, or None if the array names no stream. 1 is the default stream."""
     owner: Any = field(default=None, compare=False)
-    """Object that keeps the memory alive, if the producer handed that object over for this view alone."""
+    """Object that keeps the memory alive, if the array's library made this object for this view alone."""
 
     @property
     def rows_contiguous(self) -> bool:
@@ -81,7 +81,7 @@ def is_contiguous(a: DeviceArray) -> bool:
 def on_device(value: Any) -> bool:
     """Returns whether ``value``, or the first entry of a list ``value``, is an array in the memory of a CUDA device.
 
-    It raises no error: any other value gives False.
+    Any other value gives False, and nothing raises an error.
 
     >>> import numpy as np
     >>> from tightdp.cuda import on_device
@@ -102,9 +102,9 @@ def view(
     """Returns the description of an array ``x`` in device memory.
 
     The array describes itself by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
-    ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make this stream wait for
-    their own work on the array. ``accepted`` holds the names of accepted types. Raises TypeError, which names the array
-    by ``label``, for an array of another type or in host memory.
+    ``stream()`` is the stream on which the array will be read. A library that passes an array by DLPack makes this
+    stream wait for its own work on the array. ``accepted`` holds the names of accepted types. Raises TypeError, which
+    names the array by ``label``, for an array of another type or in host memory.
 
     >>> import numpy as np
     >>> from tightdp.cuda import view
@@ -170,14 +170,14 @@ def _describe_dlpack_capsule(label: str, x: Any, stream: int) -> DeviceArray:
     order = stream or 1
     try:
         capsule = x.__dlpack__(stream=order, max_version=(1, 0))
-    except TypeError:  # a producer of the first version
+    except TypeError:  # a library with the first version of DLPack
         capsule = x.__dlpack__(stream=order)
     found = dlpack_array(capsule)
     if found.device_type not in _DLPACK_CUDA:
         raise TypeError(
             f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"
         )
-    # A capsule of the first version does not say whether its array may be written to. JAX arrays must not be written
-    # to.
+    # A capsule of the first version of DLPack does not say whether its array may be written to. JAX arrays must not be
+    # written to.
     writable = found.read_only is False
     return DeviceArray(found.address, found.shape, found.dtype, found.strides, found.device, writable, owner=found)

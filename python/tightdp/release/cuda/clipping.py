@@ -126,9 +126,9 @@ def _plan_cuda_noise(
 ) -> tuple[float, float, RandomStream | None]:
     """Returns the deviation of the noise, the grid of the sums and the random stream of the noise.
 
-    With floats the grid is 0, and each group draws its own stream. With exact arithmetic the deviation is in units of
-    the grid. The groups then share one stream, indexed by column, so the noise equals that of the host for any
-    grouping.
+    Without exact arithmetic the grid is 0, and each group draws its own stream. With exact arithmetic the deviation is
+    in units of the grid. The groups then share one stream, indexed by column, so the noise equals that of the host for
+    any grouping.
     """
     integers = exact and rng is None
     deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, dtype)
@@ -145,8 +145,8 @@ def _list_cuda_rows(
 ) -> list[tuple[int, int, int, int, int]]:
     """Describes the arrays of a group for the kernel: where the rows, their sum and their noise begin.
 
-    The noise of an array begins at an index of the random stream. With exact arithmetic, columns are counted over all
-    arrays, and otherwise over the arrays of the group.
+    The noise of an array begins at the index of its first column in the random stream. With exact arithmetic, columns
+    are counted over all arrays, and otherwise over the arrays of the group.
     """
     counted = range(len(arrays)) if exact else indices
     starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))

@@ -11,7 +11,7 @@ from .arrays import is_torch_array, on_device
 
 
 def find_cuda_library(x: Any, device: int) -> Any:
-    """Returns the interface to the library that owns the array ``x``, for work on that device."""
+    """Returns the interface to the library that owns the array ``x``, for work on the device with number ``device``."""
     return _TorchCudaLibrary(x.device) if is_torch_array(x) else _CupyCudaLibrary(device)
 
 
@@ -29,7 +29,7 @@ class _CudaLibrary:
     """The interface to a library that owns arrays."""
 
     def check_doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
-        """Checks a vector, and returns it as float64 on the device. Returns None for None."""
+        """Checks a vector, and returns it as float64 on the device. Returns None if ``value`` is None."""
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):

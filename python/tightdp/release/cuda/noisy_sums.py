@@ -21,7 +21,7 @@ def release_integers_on_device(
     """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
 
     ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
-    standard deviation ``deviation``, of which entry i gets draw i of a stream. The result has the bits of
+    standard deviation ``deviation``. Entry i gets the i-th draw of one random stream. The result has the bits of
     ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
@@ -53,9 +53,9 @@ def release_floats_on_device(
 ) -> list[Any]:
     """Returns ``sums`` in whole steps of ``grid`` plus rounded normals, without waiting for the device.
 
-    ``sums`` are float arrays of one type on one device. Together they are clipped to the norm ``largest`` before they
-    are rounded towards 0. Columns are numbered consecutively over all arrays, and column i gets draw i of a stream. The
-    results have the bits that the host's kernel for one row gives.
+    ``sums`` are float arrays of one type on one device. All arrays together are clipped to the norm ``largest``, and
+    then rounded towards 0. Columns are numbered consecutively over all arrays, and column i gets the i-th draw of one
+    random stream. The results have the bits that the host's kernel for one row gives.
     """
     order = partial(get_cuda_stream, sums[0])
     rows = [view("sums", x, order) for x in sums]

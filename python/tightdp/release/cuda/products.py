@@ -14,9 +14,9 @@ from .libraries import find_cuda_library, get_cuda_stream
 def add_integer_outer_product_on_device(weights: Any, inputs: Any, sums: Any) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for int32, int16 and int64 arrays on one device.
 
-    The integers are not checked, because that would wait for the device. Those that exceed the limits of
-    ``tightdp.models.dense.add_integer_dense_product`` are confined to them. The work is queued on the current stream of
-    the library that owns ``weights``.
+    The integers are not checked, because a check would wait for the device. Integers beyond a limit of
+    ``tightdp.models.dense.add_integer_dense_product`` are replaced by this limit. The work is queued on the current
+    stream of the library that owns ``weights``.
     """
     order = partial(get_cuda_stream, weights)
     found = [
@@ -54,7 +54,7 @@ def add_outer_products_on_device(
     """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_dense_products`` does.
 
     Inputs and errors are float32 or float64 arrays on one device, all of one type, and totals are int64 arrays there.
-    ``bound`` is in units of the grid, and so are ``bounds``, which records may have of their own. ``taken`` and
+    ``bounds`` may hold a norm bound for each record. ``bound`` and ``bounds`` are in units of the grid. ``taken`` and
     ``bounds`` may be None, and may be in host memory. The work is queued on the current stream of the library that owns
     the totals.
     """

@@ -40,9 +40,9 @@ _TABLE_ERROR = 2e-9
 MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
-"""Smallest probability that is allowed to be cut off. Bounds are valid for any such probability. Every distribution
-from above has the mass 1e-290 at infinity, for products that underflow (``mean.cpp`` of the core). So cutting off a
-smaller probability would hardly narrow the bounds."""
+"""Smallest probability that is allowed to be cut off. Every distribution from above has the mass 1e-290 at infinity,
+for products that underflow (``mean.cpp`` of the core). So cutting off a smaller probability would hardly narrow the
+bounds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RoundedAllocationAtoms:
     def delta(self, epsilon: float, direction: Direction) -> float:
         """Returns delta at ``epsilon``, rounded up for atoms from above, and down for atoms from below."""
         sign = 1 if self.upper else -1
-        # Losses move by the slack and by their roundings in the differences below.
+        # Losses are moved outward by the slack, and by the roundings of the differences below.
         moved = sign * (self.slack + 4 * U * (1 + abs(epsilon) + float(np.abs(self.losses).max(initial=0.0))))
         if direction == "remove":
             start = int(np.searchsorted(self.losses, epsilon - moved))
@@ -94,9 +94,9 @@ class RoundedAllocationAtoms:
         return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
     def require_all_mass(self, steps: int) -> None:
-        """Raises RuntimeError if P or Q has less mass than 1 in atoms from above, or more in atoms from below.
+        """Raises RuntimeError if P or Q has a mass below 1 in atoms from above, or a mass above 1 in atoms from below.
 
-        The errors of the atoms, and of a table of each step's losses, are allowed.
+        The check allows for the errors of the atoms, and for ``_TABLE_ERROR`` in each step.
         """
         error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
         low, high = min(self._total_masses) * (1 + error), max(self._total_masses) * (1 - error)
@@ -240,8 +240,7 @@ def build_coarse_allocation_curve(
 
 
 _COARSE = range(4, -4, -1)
-"""Levels of the coarse grid that are tried. The finest has sixteen points in each factor of e, and the coarsest one
-point in each factor of e^8."""
+"""Levels of the coarse grid that are tried: spacings from 1/16 to 8 in the logarithm of the ratio."""
 _MOST_ATOMS = 128
 """Largest number of atoms of the ratios of one step."""
 _MOST_OUTCOMES = 1 << 15
@@ -251,7 +250,7 @@ _MOST_OUTCOMES = 1 << 15
 def choose_allocation_floor(delta: float) -> float:
     """Returns the probability that may be cut off at either end if ``delta`` is asked for.
 
-    This probability is rounded to one of few values, so that cached results can be used again.
+    It is rounded to one of few values, so that cached results are found again.
     """
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)

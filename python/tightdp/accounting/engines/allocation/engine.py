@@ -1,11 +1,11 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-The curve of a mechanism is delta as a function of epsilon. One allocation with one step selected is answered from its
-own loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
+The curve of a mechanism is delta as a function of epsilon. Bounds for one allocation with one step selected come from
+its loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
 mechanisms, are composed by the transforms of the grid engine. If k > 1 steps are selected, the upper bound is the bound
-of k independent allocations, each with one step selected out of about one k-th of the steps. The lower bound is then
-the largest of several, among them those of a single step, of the sum of all outputs, and of the sum of integer scores
-of the outputs (``sums.py``).
+of k independent allocations. Each of them selects one out of about one k-th of the steps. The lower bound is then the
+largest of several lower bounds, such as those of a single step, of the sum of all outputs, and of the sum of integer
+scores of the outputs (``sums.py``).
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _refine_allocation_grid(
 def _solve_allocation_epsilons(
     below: RoundedAllocationAtoms, above: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns epsilon of the atoms from below and epsilon of the atoms from above."""
+    """Returns the lower bound of epsilon from the atoms ``below``, and the upper bound from the atoms ``above``."""
     return _bracket_allocation_epsilon(below, direction, delta)[0], _bracket_allocation_epsilon(
         above, direction, delta
     )[1]
@@ -306,10 +306,8 @@ def divide_allocation_into_blocks(steps: int, selected: int) -> list[tuple[int, 
 
 
 def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns the composition in which the record takes part in known steps, if this composition has a formula.
-
-    The number of these steps is the number that each allocation selects. This composition dominates the given one.
-    """
+    """Returns the composition in which each record takes part in known steps, if this composition has a formula. It has
+    as many steps as the allocations select, and dominates ``parts``."""
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
         if isinstance(mechanism, m.RandomAllocation)
@@ -386,9 +384,9 @@ _FEW_SELECTED = 16
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
     """Returns a lower bound (``sums.py``) for each Gaussian allocation that selects several steps.
 
-    The bound is that of an adversary who sees only a sum of integer scores, one for the output of each step. These
-    sums only raise lower ends, so they are left out once the question's budget of work is spent. The parts of one
-    question share the sums, and are charged once.
+    The adversary of such a bound sees only the sum of the integer scores of all outputs. The sums only raise lower
+    ends, so they are left out once the question's budget of work is spent. All computations of one question share the
+    sums, whose work is charged once.
     """
     found = []
     for mechanism, count in parts:
@@ -407,7 +405,7 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
 
 
 def _keep_allocation_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns a list of ``parts`` if the closed-form engine serves them quickly, and otherwise an empty list."""
+    """Returns ``[parts]`` if the closed-form engine serves ``parts`` quickly, and otherwise ``[]``."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
         return []  # beside Gaussians the formula is a sum over cells, which is too slow here
     return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

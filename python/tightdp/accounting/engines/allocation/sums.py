@@ -24,16 +24,14 @@ U = 2.0**-53
 POINTS = 1 << 16
 """Number of residues of sums of scores, which is the length of the Fourier transforms."""
 UNITS = 2 * 10**8
-"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of these units are for the moments of
-the scores."""
+"""Work units of ``build_allocation_score_sums``, about a nanosecond each."""
 MOST_STEPS = 10**7
-"""Largest number of steps. The rounding error grows with the number of steps, and with more steps it exceeds the
-result."""
+"""Largest number of steps. With more steps the rounding error would exceed the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
 """Least and largest noise multiplier for which the errors of ``_bound_masses_of_allocation_scores`` cover the roundings
 of 1/sigma."""
 MOST_EPSILON = 700.0
-"""Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
+"""Epsilon above which the lower bound of delta is 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
 """Number of standard deviations up to which outputs have scores of their own. Outputs farther out have the last
@@ -130,7 +128,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
 
 
 def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
-    """Returns the log ratio that a score of 1 stands for, the outputs between scores, and the lowest score.
+    """Returns the log ratio that a score of 1 stands for, the outputs at which the score changes, and the lowest score.
 
     The outputs are in units of sigma.
     """
@@ -207,8 +205,8 @@ def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) ->
 
 
 def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    """Returns the function that bounds the logarithm of E[e^{s sum}] from above. It is infinite if the moment may
-    overflow."""
+    """Returns the function that bounds the logarithm of E[e^{s sum}] from above. The bound is infinite if the moment
+    may overflow."""
 
     def log_moment_of_allocation_scores(s: float) -> float:
         total = 0.0

@@ -1,4 +1,5 @@
-"""Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
+"""Mechanisms whose privacy loss takes few values, and the masses of these values (docs/theory/closed-forms.md section
+8).
 
 P and Q are the distributions of the output on two neighbouring data sets, and (P, Q) is a pair. An atom is a possible
 value of the privacy loss. Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many such
@@ -25,15 +26,15 @@ MOST_ATOMS = 256
 """Largest number of atoms of one mechanism. Each atom takes some tens of microseconds. For more atoms the grid engine
 is faster."""
 _FAR = 40
-"""Number of standard deviations of a discrete Gaussian that are kept. The mass farther out is below e^-800."""
+"""Distance from the centre of a discrete Gaussian, in standard deviations, up to which outputs are kept. The mass
+farther out is below e^-800."""
 _LARGEST_LOSS = 1e30
 """Largest loss that is served. The sum of such a loss and the logarithm of a mass has thirty correct digits after the
 point."""
 _LEAST_DIGIT = 1e-57
-"""Bound on the error of the logarithm of a number near 1."""
+"""Bound on the error of the logarithm of a number near 1, computed with 60 digits."""
 LOST = 1e-307
-"""Amount that is added to an upper bound of delta for the outputs that are not kept. This amount suffices for every
-number of steps that is served."""
+"""Bound on the mass of a discrete Gaussian's outputs that are not kept. This mass counts as an infinite loss."""
 
 
 class Atom(NamedTuple):
@@ -139,7 +140,7 @@ def may_have_atom_at_infinity(mechanism: m.Mechanism) -> bool:
 def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> AtomDistribution:
     """Returns the atoms of a mechanism that ``count_loss_atoms`` serves.
 
-    If two pairs bound the mechanism, the pair that dominates it is used if ``high``, and otherwise the dominated pair.
+    If two pairs bound the mechanism, the dominating pair is used if ``high``, and otherwise the dominated pair.
     """
     with localcontext(CONTEXT):
         match mechanism:
@@ -206,7 +207,8 @@ def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> AtomDistribution
 
 
 def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> AtomDistribution:
-    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from 0 or -s."""
+    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers up to about ``_FAR`` sigma from 0
+    or -s."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]

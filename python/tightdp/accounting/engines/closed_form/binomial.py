@@ -2,8 +2,8 @@
 
 The curve is delta as a function of epsilon, eps. By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is e (2i -
 k), where i has the distribution Bin(k, p) and p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2.
-If the first i is above the mode, which is the most likely i, the terms fall from there. Otherwise 1 - delta is computed
-as two sums, whose terms fall with the distance from the first i. In either case the sums need about ten standard
+If the first i is above the mode, which is the most likely i, the terms decrease. Otherwise 1 - delta is computed as two
+sums, whose terms decrease with the distance from the first i. In either case the sums need about ten standard
 deviations of the binomial, never k terms.
 """
 
@@ -30,8 +30,8 @@ _CHUNK = 1 << 15
 NEGLIGIBLE = 2.0**-70
 """Relative size of the terms that are left out of a sum, far below the roundings of the other terms."""
 _CERTAIN = 700.0
-"""Value of the parameter e from which on the largest loss has the probability 1, except for at most 2^53
-exp(-700) < 1e-280."""
+"""Smallest e for which the largest loss counts as certain: its probability is at least 1 - 2^53 exp(-700) > 1 -
+1e-280."""
 
 
 class RepeatedResponseCurve(PrivacyCurve):
@@ -106,8 +106,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
         The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
-        same two sums give delta at all epsilons between two neighbouring losses. So the two sums are cached, and the
-        last steps of an inversion use the cached sums.
+        same two sums give delta at all epsilons between two neighbouring losses. They are cached for the last steps of
+        an inversion.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),
@@ -124,8 +124,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
         """Returns the sum of f(i)/f(start) for i = start, start +- 1, ..., and the number of terms.
 
-        Here f(i) = C(k, i) odds^{+-i}, with the sign + if ``up``. With ``spared`` it also returns the sum of the same
-        terms times 1 - e^{-2 e |i - start|}. The ratios of neighbouring terms must be at most 1 and fall.
+        Here f(i) = C(k, i) odds^{+-i}, with the sign + if ``up``. With ``spared``, a second sum has the same terms
+        times 1 - e^{-2 e |i - start|}. The ratios of neighbouring terms must be at most 1 and decrease.
         """
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
@@ -160,7 +160,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
 def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
     """Returns C(k, i) p^i q^{k-i}.
 
-    The large terms of its logarithm, which cancel, are added in decimal arithmetic with many spare digits.
+    The logarithm of this mass has large terms that cancel. They are added in decimal arithmetic with many spare digits.
     """
     j = k - i
     with localcontext(CONTEXT):
@@ -177,8 +177,8 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
 
 
 CONTEXT = Context(prec=60)
-"""Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, so their sum has 40 correct digits after the
-point."""
+"""Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, where e^-745 is about the smallest double, so
+their sum has 40 correct digits after the point."""
 _SUBNORMAL = 2.0**-1072
 """Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP

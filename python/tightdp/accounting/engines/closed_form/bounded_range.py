@@ -40,7 +40,7 @@ def count_bounded_range_cells(eta: float, count: int) -> int:
 
 
 class RepeatedBoundedRangeCurve(PrivacyCurve):
-    """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
+    """The curve of ``count`` steps of range ``eta``, each of which is chosen after all earlier outputs are known.
 
     The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with
     e = eta/2 in every step.
@@ -53,10 +53,11 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
         self.member = RepeatedResponseCurve(eta / 2, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        """Returns the delta of randomised response as lower end, and a chord of the adversary's curve as upper end."""
+        """Returns the delta of randomised response as lower end, and the value of a chord of the adversary's curve as
+        upper end."""
         lower = self.member.delta(epsilon).lo
         if epsilon <= self.losses[0]:
-            return Range(lower, 0.0)  # the caller takes the maximum with the trivial curve
+            return Range(lower, 0.0)  # the caller takes the maximum with 1 - e^epsilon
         if epsilon >= self.losses[-1]:
             return Range(lower if epsilon < widen_up(self.losses[-1]) else 0.0, 0.0)
         k = int(np.searchsorted(self.losses, epsilon, side="right"))
@@ -68,7 +69,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
     def invert_delta(self, delta: float) -> Range:
         """Returns the epsilon of randomised response as lower end, and the epsilon of a chord as upper end."""
         lower = self.member.epsilon(delta).lo
-        k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node whose delta is small enough
+        k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node with a delta of at most ``delta``
         if k == 0:
             return Range(lower, max(float(self.losses[0]), lower))
         left, right = self.losses[k - 1], self.losses[k]

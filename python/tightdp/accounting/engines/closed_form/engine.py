@@ -64,10 +64,7 @@ def find_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
 
 
 def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
-    """Returns the curve of a composition by a formula, or None.
-
-    There are formulas for Gaussians, for mechanisms with the same epsilon, and for repeated steps of one mechanism.
-    """
+    """Returns the curve of a composition by a formula, or None."""
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return GaussianCurve(sum_gaussian_mu_squared(parts))
     if (
@@ -88,7 +85,7 @@ def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve
 
 
 def _find_closed_form_with_selections(parts: Parts) -> PrivacyCurve | None:
-    """Returns the curve of Gaussians and selections of equal range, in any order and chosen adaptively; or None."""
+    """Returns the curve of Gaussians and adaptively chosen ``BoundedRange`` steps with the same ``eta``; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None

@@ -14,8 +14,8 @@ _LEAST, _MOST = 1e-9, 1e9
 """Smallest and largest mu for which the curve is certified to about an ulp. For other mu the bounds are wider, and
 follow from the curve at ``_LEAST`` or ``_MOST``, since delta grows with mu."""
 _SMALLEST = 1e-300
-"""Smallest delta for which the inverse is certified to about an ulp. For a smaller delta the bounds follow from
-monotonicity and from a tail bound."""
+"""Smallest delta for which the inverse is certified to about an ulp. For a smaller delta the bounds follow from the
+curve's monotonicity and from a tail bound."""
 _DENSITY = 0.39894228040143274
 """phi(0), the standard normal density at 0, rounded up. It is used in delta(eps) <= 2 Phi(mu/2) - 1 <= phi(0) mu."""
 
@@ -40,7 +40,7 @@ class GaussianCurve(PrivacyCurve):
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)
         lower = gaussian_epsilon(min(lo, _MOST), max(delta, _SMALLEST))[0] if lo >= _LEAST else 0.0
-        if lo > _MOST:  # a = eps/mu - mu/2 at a fixed delta grows with mu, because delta at a fixed a does
+        if lo > _MOST:  # at a fixed delta, a = eps/mu - mu/2 grows with mu: delta at a fixed a grows with mu
             lower = max(lower, (Range(lo) * (0.5 * Range(lo) + (Range(lower) / _MOST - 0.5 * _MOST))).lo)
         if hi <= _MOST and delta >= _SMALLEST:
             upper = gaussian_epsilon(max(hi, _LEAST), delta)[1] if hi > 0 else 0.0

@@ -33,9 +33,10 @@ CLOSE = 1e-11
 """Distance of log delta from its target at which the inversion stops. It is also the relative step by which epsilon is
 then increased until it is certified."""
 FAR = 1e20
-"""Largest epsilon that is tried. The largest Gaussian that is served has an epsilon of about half of 1e18."""
+"""Largest epsilon that is tried. Epsilon is at most about mu^2 / 2, and mu^2 is at most 1e18."""
 _LEAST = 1e-290
-"""Value of the curve below which it may be inaccurate because of underflow. A constant bounds the curve there."""
+"""Delta below which the curve of the masses may be inaccurate because of underflow. A constant bounds the adversary's
+curve there."""
 _SHIFT = 2.0**-50
 """Bound on the rounding errors of eps - L and of L, divided by (1 + |eps| + the largest L). The rounding of e^L is
 relative, so it acts like a constant shift of L, which the term 1 covers."""
@@ -74,9 +75,8 @@ class GaussianSelections(PrivacyCurve):
     def invert_delta(self, delta: float) -> Range:
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
-        The search takes secant steps, and halves the bracket if a step leaves it. The search starts near the epsilon of
-        a Gaussian with the same zCDP as the Gaussians and selections together. The result is increased until it is
-        certified.
+        The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
+        Gaussian with the zCDP of all steps together. The result is increased until it is certified.
         """
         if delta == 0:
             return Range(0.0, INF)
@@ -110,11 +110,11 @@ class GaussianSelections(PrivacyCurve):
 def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
     """Returns the nodes, the masses on them, a factor and a floor.
 
-    The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are
+    The factor times the curve of the masses, plus the floor, is at least the adversary's curve. The masses are
     differences of slopes and suffer from rounding. The factor corrects for this rounding. It is the largest ratio of
-    the adversary's curve to the curve of the masses, at the nodes and at x = 0, where the adversary's curve is 1. The
-    ratios at nodes suffice, because both curves are linear in x between nodes. The values of both curves at nodes are
-    sums of positive terms, so the ratios are accurate.
+    the adversary's curve to the curve of the masses, over x = 0 and the nodes. The ratios at nodes suffice, because
+    both curves are linear in x between nodes. The values of both curves at nodes are sums of positive terms, so the
+    ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)

@@ -30,7 +30,8 @@ from .privacy_curve import PrivacyCurve, invert_privacy_curve_from_above, invert
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth."""
+"""Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth of
+a second."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
@@ -41,7 +42,7 @@ exponentials of such logarithms are doubles, far from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
 """Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
 _UNRESOLVED = 1e-50
-"""Bound on a mass that is 0 when it is computed with sixty digits from numbers of at most 1."""
+"""Bound on a mass whose computed value is 0. Masses are computed with sixty digits from numbers of at most 1."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
@@ -86,7 +87,7 @@ def _count_outcome_multisets(kinds: int, size: int) -> int:
 
 
 def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
-    """Returns the number of Q's atoms, including those where P has no mass."""
+    """Returns an upper bound of the number of Q's atoms, including the atom where P has no mass."""
     found = count_loss_atoms(mechanism.mechanism) or 0
     return found + may_have_atom_at_infinity(mechanism.mechanism) if found else 0
 
@@ -139,7 +140,7 @@ def build_allocation_outcome_curve(
 
 
 class TabulatedCurve(PrivacyCurve):
-    """A curve whose outcomes are all known."""
+    """A curve that is given by a table of outcomes."""
 
     def __init__(self, table: _OutcomeTable) -> None:
         self.kept = table
@@ -224,7 +225,8 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Largest number of terms whose sum is rounded only once. For longer sums this would take too long."""
+"""Largest number of terms that ``math.fsum`` adds, with one rounding. For more terms ``math.fsum`` would take too
+long."""
 
 
 class _Outcomes(NamedTuple):
@@ -256,7 +258,7 @@ class _Outcomes(NamedTuple):
         )
 
     def combine_with(self, other: _Outcomes) -> _Outcomes:
-        """Returns the joint outcomes of this and an independent composition."""
+        """Returns the joint outcomes of this composition and an independent one."""
         infinity = self.infinity + other.infinity - self.infinity * other.infinity
         return _Outcomes(
             np.add.outer(self.losses, other.losses).ravel(),
@@ -284,15 +286,15 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    A multiset is a row of size + kinds - 1 places. A bar is at kinds - 1 of these places, and a thing at each other
+    A multiset is written as a row of size + kinds - 1 places. A bar is at kinds - 1 places, and a thing at each other
     place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
-    things of each kind. The other one is the places of the things, which give the kind of each thing.
+    things of each kind. The other description is the places of the things, which give the kind of each thing.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
         self.kinds, self.size = kinds, size
         self.by_kind = kinds - 1 <= size
-        if kinds == 1:  # one multiset of any size, in one order: nothing here grows with the size
+        if kinds == 1:  # a single multiset, so nothing here grows with the size
             self.columns, self.rounding = np.array([[size]], dtype=np.int64), 0.0
             return
         chosen = kinds - 1 if self.by_kind else size
@@ -319,7 +321,7 @@ class _OutcomeMultisets:
         return found
 
     def log_number(self) -> _Long:
-        """Returns, for each multiset, the logarithm of the number of sequences of its things."""
+        """Returns, for each multiset, the logarithm of the number of orders of its things."""
         if self.kinds == 1:
             return np.zeros(1, dtype=np.longdouble)
         found: _Long = np.full(len(self.columns), self._logs[-1])
@@ -378,8 +380,7 @@ def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, hi
 def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles.
 
-    An atom whose mass is a difference of two equal numbers of sixty digits is left out. The atom then counts as an
-    infinite loss.
+    An atom whose mass is 0 when it is computed with sixty digits is left out, and counts as an infinite loss.
     """
     atoms = [one for one in found.atoms if one.log_p.is_finite()]
     losses, log_p = (
@@ -476,7 +477,7 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 
 @lru_cache(maxsize=8)
 def _log_factorials_of_outcomes(most: int) -> _Long:
-    """Returns ln n! for n = 0, ..., most, with an error of at most 16 roundings of n ln n + n.
+    """Returns ln n! for n = 0, ..., most, with an error of at most 16 times the rounding of n ln n + n.
 
     For n >= 64 Stirling's series is used. The first term that is left out is below 2^-64.
     """

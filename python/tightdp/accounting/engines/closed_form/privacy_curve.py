@@ -16,7 +16,7 @@ class PrivacyCurve(ABC):
     """The hockey-stick curve of a dominating pair."""
 
     term = "rounding"
-    """Name of the error term that makes the ranges wide."""
+    """Name of the only term in the error budget of a bound: the width of the range."""
     making_units = 0
     """Work units for building the curve, in addition to the work of evaluating it."""
 
@@ -82,7 +82,6 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
-    # Move both ends outward until they bracket the root.
     low, high = min(max(low, 0.0), LARGEST), min(max(high, TINY_EPSILON), LARGEST)
     g_low, g_high = measure_gap_of_privacy_curve(low), measure_gap_of_privacy_curve(high)
     while g_high > 0:
@@ -102,7 +101,7 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
 
 
 TINY_EPSILON = 1e-300
-"""Smallest positive epsilon. Smaller epsilons are rounded to 0 or to this number."""
+"""Smallest positive epsilon that is returned."""
 _STEPS = 100
 """Largest number of evaluations. Every eighth one is at the middle of the bracket."""
 _CLOSE = 4e-16

@@ -39,7 +39,7 @@ class LaplaceCurve(PrivacyCurve):
 
 
 class BoundedRangeCurve(PrivacyCurve):
-    """The curve of one selection of range eta, (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta.
+    """The curve of one bounded-range selection, (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta.
 
     See Dong, Durfee and Rogers (2020), Lemma 3.4.
     """
@@ -50,7 +50,7 @@ class BoundedRangeCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         if abs(epsilon) >= self.eta:
-            return Range(0.0)  # the caller takes the maximum with the trivial curve
+            return Range(0.0)  # the caller takes the maximum with 1 - e^epsilon
         root = -expm1((epsilon - Range(self.eta)) * 0.5)
         return root * root / self.weight
 
@@ -61,7 +61,7 @@ class BoundedRangeCurve(PrivacyCurve):
 class BracketedCurve(PrivacyCurve):
     """A curve that is bounded by two other curves.
 
-    The pair of this curve dominates the pair of ``less``, and the pair of ``more`` dominates it.
+    The pair of this curve dominates the pair of ``less``, and is dominated by the pair of ``more``.
     """
 
     def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
@@ -108,7 +108,7 @@ class ReplacedGaussianCurve(PrivacyCurve):
 
 
 class CurveWithFailure(PrivacyCurve):
-    """The curve of a mechanism that reveals everything with probability ``failure``, and else has the given curve."""
+    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has ``curve``."""
 
     def __init__(self, curve: PrivacyCurve, failure: Number) -> None:
         self.curve = curve

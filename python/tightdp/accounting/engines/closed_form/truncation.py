@@ -48,7 +48,7 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
     """Returns the truncation, and the number of terms that were added up to compute the truncation."""
     tail, terms = _sum_tail_of_truncation(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
-    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # q B / (s + 1) is largest at s = B
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # attained if batch_size others are sampled
     tail, more = _sum_tail_of_truncation(dataset_size, q, batch_size + 1)
     both = tail * (Range(batch_size) / dataset_size)  # the probability that the sample is cut and holds the record
     within = Range(0.0, most.hi)
@@ -66,8 +66,8 @@ def bound_tail_of_truncation(n: int, q: float, least: int) -> Range:
 def _sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
-    The sum begins with the mass at ``least`` or at the number before it, and goes away from the mode, the most likely
-    number. The ratios of neighbouring masses fall in this direction.
+    The sum begins at ``least`` or at ``least`` - 1, and goes away from the mode, which is the most likely number. The
+    ratios of neighbouring masses fall in this direction.
     """
     if least > n:
         return Range(0.0), 0

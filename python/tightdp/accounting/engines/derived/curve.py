@@ -1,8 +1,9 @@
 """An upper bound of the whole curve of a repeated run or a group, from which a dominating pair is built.
 
-The curve is delta as a function of epsilon. This pair can be part of a longer composition (docs/theory/derived.md
-section 3). A chain is a line X p + D, where X is its slope and D its height. It consists of one line for each link,
-where a link is one changed record.
+The curve is delta as a function of epsilon. The dominating pair can be part of a longer composition
+(docs/theory/derived.md section 3). A link is one changed record. The line of a link bounds the probability of an event
+after the change by X p + D, where p is the probability before the change. A chain is the line that results from
+applying one line for each link in turn.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def list_points_of_derived_curve(
 
 
 def _find_lowest_group_chains(links: Sequence[LinesOfInnerRun], known: DerivedLimits) -> list[ChainOfLines]:
-    """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
+    """Returns chains that are lowest at some p. A chain that is hardly below its neighbours is left out."""
     lines = known.limit_lines
     steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:

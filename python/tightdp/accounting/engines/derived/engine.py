@@ -20,7 +20,7 @@ def bound_derived_delta(
 ) -> Bound:
     """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper end counts.
 
-    ``links`` has one run for each link of a group's chain of neighbours, or the one run that is repeated.
+    ``links`` has one run for each link of a group's chain of neighbours. For a repeated run, it has this run alone.
     """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):

@@ -2,10 +2,10 @@
 
 A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
 probability p on one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps.
-Here delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each
-link gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
-depends on the curves alone, and a question uses the best chain of these lines. So the answers to all questions are one
-convex function of e^epsilon and its inverse.
+Here delta is the curve of this link. The curve may differ from link to link, as the data sets shrink along the chain.
+Applying one such line for each link gives a line X p + D again, which is called a chain. D is an upper bound of the
+group's delta(log X). The set of lines depends on the curves and not on the question. So all answers belong to one
+convex function of e^epsilon.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .lines import MOST, LinesOfInnerRun
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, added up over all links. This distance acts like a shift of
-epsilon."""
+"""Largest relative distance of the lines from the curve, added up over all links. Its effect on a bound is that of a
+shift of epsilon by this distance."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
-"""Width of an interval of log p, where p is a probability, at which the search for two neighbouring chains ends."""
+"""Width of an interval of log p, where p is a probability, at which the search of ``_bracket_group_by_chains`` ends."""
 _STEPS = 120
-"""Largest number of steps of the search for two neighbouring chains."""
+"""Largest number of steps of this search."""
 _UNITS = 2 * 10**4
 """Measured work units for one link in one round, which builds about twenty chains."""
 _LEAST = -745.0
@@ -52,7 +52,7 @@ class ChainOfLines(NamedTuple):
 
 
 class DerivedLimits(NamedTuple):
-    """The limits of a group or a repeated run that are known without its links.
+    """The limits of the curve of a group or a repeated run that are known without the curves of its links.
 
     ``looked_at`` is the inclusion probability of the group or of a record, and ``largest`` is the largest privacy loss.
     """
@@ -64,8 +64,7 @@ class DerivedLimits(NamedTuple):
     def limit_lines(self) -> list[Line]:
         """The lines of the two limits.
 
-        The line of the inclusion probability has slope 1. The line of the largest loss is steep and has height 0 at p =
-        0.
+        The line of the inclusion probability has slope 1. The line of the largest loss has height 0 at p = 0.
         """
         found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
@@ -106,8 +105,8 @@ def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: DerivedL
 
 
 def _find_largest_loss_of_group_chain(links: Sequence[KnownRun]) -> float:
-    """Returns the loss of the chain in which every link has delta 0."""
-    return sum((Range(run.largest) for run in links), Range(0.0)).hi  # fsum raises an error where this is infinite
+    """Returns the sum of the links' largest losses."""
+    return sum((Range(run.largest) for run in links), Range(0.0)).hi  # math.fsum raises an error if the sum overflows
 
 
 def _search_group_chains(
@@ -138,7 +137,7 @@ def _search_group_chains(
 def _bracket_group_by_chains(
     links: Sequence[LinesOfInnerRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
 ) -> tuple[ChainOfLines, ChainOfLines]:
-    """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
+    """Returns, in the order of growing p, the last chain that is not ``flat`` and the first chain that is.
 
     For each p, the lowest chain at p is a tangent of a concave curve. With growing p this tangent becomes flatter, and
     its height at 0 grows.
@@ -196,7 +195,7 @@ def build_group_chain(links: Sequence[LinesOfInnerRun], known: Sequence[Line], p
 def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
     """Returns the height of a weighted mean of two chains. The weights give the mean the slope e^epsilon.
 
-    If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
+    If a chain with a slope of at most e^epsilon is lower than this mean, returns the height of the chain.
     """
     target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:

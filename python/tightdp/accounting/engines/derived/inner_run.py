@@ -1,4 +1,4 @@
-"""Bounds of the curve, delta as a function of epsilon, of the inner run that a repeated run or a group is made of."""
+"""Bounds of the curve (delta as a function of epsilon) of the run inside of a repeated run or a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class KnownRun:
     """A run, known by functions that bound its curve.
 
     ``delta``, ``above`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the opposite
-    direction. Of ``above`` only the upper ends count. ``largest`` and ``largest_back`` bound the privacy loss in the
+    direction. Only the upper ends of ``above`` count. ``largest`` and ``largest_back`` bound the privacy loss in the
     two directions.
     """
 

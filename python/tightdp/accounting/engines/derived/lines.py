@@ -3,8 +3,8 @@ section 2).
 
 Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
 they are needed. Which epsilons may occur depends on the curve delta(eps) alone. These epsilons are the powers of two,
-the largest losses of both directions, and middles of intervals. An interval is halved until a further line in the
-interval would lower the lines at the ends by less than a tolerance.
+the largest losses of both directions, and middles of intervals. An interval between two epsilons is halved until the
+line of its middle is less than a tolerance below the point where the lines of its ends cross.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST = 700.0
 _FIRST = 0.5
 """Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Width up to which an interval is no longer halved if the line at its middle gains little. In so narrow an interval,
-the middle line has at least a third of the gain of any other line."""
+"""Width up to which an interval is no longer halved if the line at its middle gains little (``_measure_gain_of_line``).
+In so narrow an interval, the middle line has at least a third of the gain of any other line."""
 _NARROWEST = 2.0**-24
 """Relative width at which an interval is not halved in any case."""
 
@@ -39,7 +39,7 @@ class LinesOfInnerRun:
         self._run = run
         self._tolerance = tolerance
         self._top = min(run.largest, MOST)
-        self._bottom = max(-run.largest_back, math.log(tolerance))  # delta is nearly 1 below
+        self._bottom = max(-run.largest_back, math.log(tolerance))  # at smaller epsilons, delta is above 1 - tolerance
         self._delta: dict[float, float] = {}
         self._nodes: list[float] = []
         self._done: set[float] = set()
@@ -57,8 +57,7 @@ class LinesOfInnerRun:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        # The results are in a list and not in a generator, because ``any`` would stop before the other intervals get
-        # their lines.
+        # The results are in a list, because ``any`` of a generator would stop at the first interval with a new line.
         found = [self._insert_line_between(a, b) for a, b in sorted(beside)]
         if any(found):
             self._keep_lowest_lines()
@@ -95,7 +94,7 @@ class LinesOfInnerRun:
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
 
     def _keep_lowest_lines(self) -> None:
-        """Leaves out the lines that are lowest nowhere."""
+        """Removes the lines that are not lowest at any p."""
         kept: list[tuple[float, float, float]] = []
         for e, d in reversed([(-math.inf, 1.0), *((e, self._delta[e]) for e in self._nodes)]):
             line = e, math.exp(e) * (1 + 1e-15), d

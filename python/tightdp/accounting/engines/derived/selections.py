@@ -2,8 +2,8 @@
 
 The gain of selecting bounds the amount by which the loss of the selection may exceed the loss of one run. A test with a
 threshold t is a set of outputs that attains the delta of one run at the epsilon t. The delta of this set after the
-selection is a lower bound. Upper ends are upper bounds of the selection's delta at several epsilons. P and Q are the
-distributions of an output on two neighbouring data sets.
+selection is a lower bound of the selection's delta. Upper ends are upper bounds of the selection's delta at several
+epsilons. P and Q are the distributions of an output on two neighbouring data sets.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from . import groups
 from .inner_run import KnownRun
 
 _CELLS = 16
-"""Number of cells into which the range of a test's type I error is divided. In each cell, a line is a lower bound of
-the test's delta after the selection."""
+"""Number of cells into which the range of s is divided, where s is the probability of a test's set under Q. In each
+cell, a line is a lower bound of the test's delta after the selection."""
 _WIDE = 1e-3
-"""Relative width of an answer above which the convex hull of all upper ends is computed too, because it may be
-lower."""
+"""Relative width of an answer above which the convex hull of all upper ends is computed too, because the hull may be
+lower than an upper end."""
 _LARGEST = 1e300
 """Gain of selecting from which on no upper bound is computed."""
 _FAR = 700.0
@@ -38,11 +38,9 @@ until a search succeeds."""
 _SHARES = 0.0, 0.25, 0.6
 """Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
-"""The chord of the upper ends from ``_CHORD`` times epsilon to epsilon is at least as steep as any line that touches
-the upper ends from below at epsilon."""
+"""Fraction of epsilon at which the chord of ``_is_selection_bound_final`` begins."""
 _FARTHEST = 1.0
-"""Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
-the gain of selecting."""
+"""Largest distance of a test's threshold from epsilon."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
 """Fractions of a test's threshold at which upper bounds of delta are computed. These bounds limit the probability of
 the test's set of outputs."""
@@ -54,7 +52,7 @@ def bound_delta_of_selection(
     """Returns lower and upper bounds of delta. With ``above`` only the upper bound is computed, and the lower bound is
     0.
 
-    The caller adds the trivial lower bound.
+    The caller takes the maximum with the trivial lower bound.
     """
     runs = build_repetitions(mechanism)
     upper = _build_upper_selection_curve(runs, run)(epsilon).upper
@@ -91,7 +89,7 @@ def bound_epsilon_of_selection(
         )[1]
     if 0 < upper < INF and not _is_selection_bound_final(runs, run, upper, delta):
         upper = min(upper, groups.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
-    # The lower bound comes from a test whose set of outputs is preferred to all other outputs.
+    # The lower bound comes from a test whose outputs the selection prefers to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
@@ -127,10 +125,9 @@ def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
 def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1. So the
-    chord of the upper ends to the left of ``epsilon`` is at least as steep as any line that touches the upper ends from
-    below at ``epsilon``. The upper end is on the hull if the line with the slope of this chord is below the curve at
-    epsilon 0.
+    The upper ends are convex in e^epsilon where they are below 1. So a chord of the upper ends that ends at ``epsilon``
+    is at least as steep as any line that touches them from below there. The upper end is on the hull if the line with
+    the slope of this chord is below the curve at epsilon 0.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:
@@ -167,7 +164,7 @@ def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
 
 
 def _bound_selection_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
-    """Returns the largest lower bound of delta that tests with several thresholds attain."""
+    """Returns the largest lower bound of delta from tests with the thresholds of ``_SHARES``."""
     gain = _compute_gain_of_selection(runs, run)
     return max(
         _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST))
@@ -196,7 +193,7 @@ def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsi
 
 
 def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
-    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all other outputs.
+    """Returns a lower bound of the delta of a test whose outputs the selection prefers to all other outputs.
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
     the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in

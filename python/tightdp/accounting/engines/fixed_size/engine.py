@@ -1,9 +1,9 @@
 """Samples of fixed size with Gaussian noise under "replace" (docs/theory/adaptive.md).
 
-The joined pair of the grid engine (docs/theory/grid.md section 6.2) bounds each step against the worst data sets of
-that step, for each epsilon. Here an adversary who sees all earlier outputs chooses the data sets of the next step.
-Value iteration over all data sets bounds the curve of the best adversary, delta as a function of epsilon, from above.
-An adversary who alternates between two data sets bounds this curve from below.
+The joined pair of the grid engine (docs/theory/grid.md section 6.2) dominates one step for all neighbouring data sets.
+Here an adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data
+sets bounds the curve of the best adversary, delta as a function of epsilon, from above. An adversary who alternates
+between two data sets bounds this curve from below.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ then composed like the curve of a pair."""
 SWITCHES = 256
 """Largest number of choices of the adversary who attains the lower bound. Each choice holds for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
-"""Least and largest noise multiplier for which grids of so many points are useful."""
+"""Least and largest noise multiplier for which grids with these numbers of points give useful bounds."""
 CURVES = 32
 """Largest number of cached curves, which take 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
@@ -54,7 +54,7 @@ _ROUGH = 1e-3, 1 << 16
 
 
 class FixedSizeCurve(NamedTuple):
-    """Upper and lower bounds of delta, and the work that they took.
+    """Upper and lower bounds of delta, and the work of computing them.
 
     ``above`` has the upper bounds at multiples of ``above_spacing``, and ``below`` the lower bounds at multiples of
     ``below_spacing``. An array is empty if nothing is known.
@@ -68,7 +68,7 @@ class FixedSizeCurve(NamedTuple):
 
 
 class FixedSize:
-    """Bounds the best strategy of an adaptive adversary."""
+    """Bounds the epsilon and the delta of the best adaptive adversary."""
 
     name = "fixed_size"
 
@@ -108,10 +108,7 @@ def _build_fixed_size_bound(low: float, high: float) -> Bound:
 
 
 def _choose_fixed_size_level(delta: float) -> int:
-    """Returns the exponent of the power of ten that a curve is made for.
-
-    The curve serves deltas up to ten times as large.
-    """
+    """Returns the integer n for which the curve for deltas from 10^n to 10^(n + 1) serves ``delta``."""
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
@@ -152,8 +149,8 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # The tilt is the s of a factor e^{s loss} on the masses, which keeps small deltas accurate. The tilt belongs to the
-    # saddle point, or is smaller if the mass outside the grid would then exceed the curve at delta.
+    # Masses are multiplied by e^{tilt loss}, which keeps small deltas accurate. The tilt is that of the saddle point,
+    # or smaller if the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
@@ -190,7 +187,7 @@ def _compute_lower_fixed_size_curve(
 
 
 def _invert_upper_fixed_size_curve(above: Array, spacing: float, delta: float) -> float:
-    """Returns the epsilon at which the chords of the curve, convex in e^epsilon, reach ``delta``."""
+    """Returns the epsilon at which the chords of the curve, which are linear in e^epsilon, reach ``delta``."""
     falling = np.minimum.accumulate(above)
     j = int(np.count_nonzero(falling > delta))
     if j == len(falling):

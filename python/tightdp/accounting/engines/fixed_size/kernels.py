@@ -14,8 +14,8 @@ from ...numerics.outward import ULP
 
 Array = NDArray[np.float64]
 STEP = 0.125
-"""Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated too. The slope of
-the curve at the middle is between the slopes of the two chords that meet there."""
+"""Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated, besides the middle.
+The slope of the curve at the middle is between the slopes of the two chords that meet there."""
 _ROUNDINGS = 64 * ULP
 
 
@@ -44,7 +44,7 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
     ahead = _bound_fixed_size_cells(right, n, h, mirrored=False)
-    # The value at a node is below the lines of both neighbouring cells, and these lines are below the curve.
+    # The value at a node is the smaller one of the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])

@@ -1,10 +1,10 @@
 """The grid engine, for any composition of losses with atoms, densities or both (docs/theory/grid.md).
 
-Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
-tilted towards the requested epsilon or delta, that is multiplied by an exponential of the loss, and composed by fast
-Fourier transforms. Many steps are composed in several rounds of ever coarser grids. Every error is bounded. The grid is
-refined until the bound has the requested width, or until it has as many points as ``max_bytes`` and a limit on time
-allow. In the second case the bound is wider than requested.
+Each privacy loss is rounded to a grid twice. The two results are a distribution that dominates the loss, and one that
+the loss dominates. Both distributions are multiplied by an exponential of the loss, which depends on the question, and
+composed by fast Fourier transforms. Many steps are composed in several rounds of ever coarser grids. Every error is
+bounded. The grid is refined until the bound has the requested width, or until the grid has as many points as
+``max_bytes`` and a limit on time allow. In the second case the bound is wider than requested.
 """
 
 from __future__ import annotations
@@ -99,9 +99,8 @@ def _list_grid_distributions(
 def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many standard deviations may need more points than any grid has. Only an attempt shows how many points are
-    needed. A width below the default was asked for explicitly, so the answer may then take the whole budget of the
-    question.
+    Shifts of many standard deviations may need more points than any grid has. A width below the default was asked for
+    explicitly, so the answer may then take the whole budget of the question.
     """
     limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()
@@ -154,5 +153,5 @@ _SHARE = 1e-2
 """Width of each final answer, divided by the distance between the upper and lower pairs. A smaller width would hardly
 change the interval."""
 _QUOTED = 1e-4
-"""Largest relative width of a final answer about one pair, even if the pairs are far apart, because people quote the
-upper end."""
+"""Largest relative width of a final answer about one pair, even if the pairs are far apart. The upper end should be
+this accurate, because it is quoted alone."""

@@ -45,8 +45,8 @@ from . import mixtures
 
 U = 2.0**-53
 MOST_LAWS = 4096
-"""Largest number of distributions in the cache. Results of compositions are cached for the distributions that they were
-computed from. So with more distinct distributions every question would compose anew. Each one takes up to 50 KB."""
+"""Largest number of distributions in the cache. Composed results are cached for these objects, so a distribution that
+was dropped is composed anew. Each distribution takes up to 50 KB."""
 
 
 class BoundingDistributions(NamedTuple):
@@ -236,7 +236,8 @@ def _prepare_replaced_sample_for_grid(inner: m.Mechanism, q: float) -> BoundingD
 
 
 def _is_noise_moderate_for_grid(sigma: float, sensitivity: int) -> bool:
-    """Tells whether discrete Gaussian noise has few enough values around three means, and no losses near overflow."""
+    """Tells whether discrete Gaussian noise has few enough values around the means of three data sets (with one record,
+    the other one, or neither), and no losses near overflow."""
     values = 6 * GRID_KEPT_DEVIATIONS * sigma
     return values <= GRID_MOST_ATOMS and sigma > _LEAST_SCALE and sensitivity <= min(2.0**50, 1e100 * sigma)
 
@@ -251,8 +252,8 @@ def _prepare_replacement_for_grid(
     """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
     The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
-    record that is in the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson
-    sampling one of the two exchanged records may contribute nothing.
+    record that is in the sample. ``member`` is attained by data sets whose other records are all alike or, under
+    Poisson sampling, by exchanging a record for one that contributes nothing.
     """
     if low == 1:
         return base
@@ -382,10 +383,10 @@ def _prepare_atoms_for_grid(
 ) -> GridLaw:
     """Returns a distribution of atoms at ascending ``losses``, each of which has an error of at most ``slack``.
 
-    The masses have the relative errors ``relative``. For the distributions P and Q of a pair, ``infinity`` is P's mass
-    where Q has none, and ``minus_infinity`` is Q's mass where P has none, both with the relative error
-    ``infinity_relative``. The grid goes through the loss ``anchor``. ``step`` is the spacing of equally spaced losses,
-    and 0 for others. The sum of the masses must be 1 up to these errors and ``total``, or the core raises.
+    The masses have the relative errors ``relative``. Let (P, Q) be the pair. ``infinity`` is P's mass where Q has none,
+    and ``minus_infinity`` is Q's mass where P has none. These two masses have the relative error ``infinity_relative``.
+    The grid goes through the loss ``anchor``. ``step`` is the spacing of equally spaced losses, and 0 for others. The
+    sum of the masses must be 1 up to these errors and ``total``, or the core raises.
     """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
     return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)

@@ -10,11 +10,11 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of times that the record is drawn is left out. The left-out probability counts as
+"""Numbers of draws of the record with a smaller probability than this are left out. The left-out probability counts as
 revealing everything."""
 
 Weights = list[tuple[float, Range]]
-"""Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
+"""Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
 
 
 def list_midpoints_of_mixture(weights: Weights) -> list[tuple[float, float]]:
@@ -74,7 +74,8 @@ def list_mixture_draw_probabilities(
             k += step
             here = compute_binomial_mass(sample_size, k, log_p, log_q)
             if here.hi < _FAINT or abs(k - mode) > _MOST_DRAWS:
-                # Ratios of neighbouring masses fall from the mode.
+                # Away from the mode the ratios of neighbouring masses decrease, so a geometric series bounds the
+                # left-out masses.
                 before = found[k - step].lo
                 ratio = (here / before).hi if before > 0 else 1.0
                 lost += here / (1 - Range(ratio)) if ratio < 1 else Range(1.0)

@@ -1,10 +1,10 @@
 """Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
 The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q) and q is the sampling
-probability. A curve is delta as a function of epsilon. If the adversary is told these steps, the curve is the curve of
-K Gaussians. So the mixture of these curves over K is an upper bound. If there is little noise, the outputs show which
-steps these are. The loss is then the loss of the K Gaussians plus the logarithm of the probability that exactly these
-steps hold the record. This gives a lower bound that is nearly the truth.
+probability. A curve is delta as a function of epsilon. If the adversary is told which steps these are, the curve is the
+curve of K Gaussians. So the mixture of these curves over K is an upper bound. With little noise, the outputs themselves
+show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of the probability that
+exactly these steps hold the record. The lower bound that follows is close to the exact delta.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MOST_SPAN = 1 << 21
 """Largest number of participation counts, which are values of K, with a term of their own. So many terms take a tenth
 of a second."""
 _UNSEEN = 1e-290
-"""Bound on the error of products of masses that underflow, and on the mass of the values of K that have no term because
-they are too far from the mean."""
+"""Bound on the error of products of masses that underflow, and on the mass of all values of K that are too far from the
+mean to have a term."""
 _ALL = 1 - 2.0**-50
-"""Value of a curve that counts as 1."""
+"""Smallest delta that counts as 1."""
 _BLOCK = 128
-"""Number of terms that are summed together. The rounding error of sums of many such blocks is below 2^-40."""
+"""Number of terms that are summed together. The relative rounding error of sums of many such blocks is below 2^-40."""
 _TRIED = 32
 """Number of participation counts that a search tries together, which takes little more time than one."""
 _MARGIN = 64 * ULP
@@ -99,7 +99,7 @@ def take_largest_participations(count: int, q: float) -> Participations:
 
 
 def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
-    """Returns the single ``number`` in place of all numbers of participations.
+    """Returns a distribution in which the single ``number`` stands for all numbers of participations.
 
     ``mass`` bounds the mass that this number stands for, from below for lower bounds and from above for upper bounds.
     """
@@ -108,7 +108,7 @@ def _take_number_of_participations(count: int, q: float, number: int, mass: floa
 
 
 def can_serve_participations(count: int, q: float) -> bool:
-    """Tells whether the likely numbers of participations are few enough."""
+    """Tells whether there are at most ``MOST_SPAN`` likely numbers of participations."""
     return 2 * _bound_participations_from_mean(count, q) < MOST_SPAN
 
 
@@ -145,7 +145,7 @@ class ParticipationMixture:
     def _bound_curves_below(self, numbers: _Array, epsilon: float) -> _Array:
         """Returns lower ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
-        with np.errstate(over="ignore"):  # the largest double stands for what overflows
+        with np.errstate(over="ignore"):  # numbers that overflow are replaced by the largest double
             at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
         at = np.where(mu > _SERVED[1], _move_epsilon_of_participations(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
@@ -167,7 +167,7 @@ class ParticipationMixture:
         return high
 
     def _find_end(self, epsilon: float) -> int:
-        """Returns the smallest number of participations whose curve is almost 1, or else ``last`` + 1."""
+        """Returns the smallest number of participations whose curve is almost 1, or ``last`` + 1 if there is none."""
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: what is below is the reversed pair's")
         low, high = self._k.first, self._k.last + 1
@@ -213,8 +213,8 @@ class ParticipationMixture:
 
 
 def _move_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
-    """Returns the epsilon that has the same a = epsilon/mu - mu/2 at the largest mu served as ``epsilon`` has at
-    ``mu``.
+    """Returns the epsilon that gives, at the largest mu served, the number a = epsilon/mu - mu/2 that ``epsilon`` gives
+    at ``mu``.
 
     The result is moved by ``margin``, which exceeds the roundings and has the sign of the error that is allowed. At a
     given a, delta grows with mu (closed-forms.md section 2).
@@ -232,8 +232,8 @@ def build_participation_mixture_above(k: Participations, mu_squared: Range, besi
 def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
     """Returns the mixture sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})).
 
-    This mixture is the curve of outputs that show which steps hold the record. The mixture may be used only if
-    ``is_monotone_when_participation_told`` returns True.
+    Here n is the number of steps. This mixture is the curve of outputs that show which steps hold the record. The
+    mixture may be used only if ``is_monotone_when_participation_told`` returns True.
     """
     return ParticipationMixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
 
@@ -244,16 +244,14 @@ def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
 
 
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound for "remove".
-
-    The bound is the curve of outputs that show which steps hold the record, plus the probability of outputs that do not
-    show this. If the mixture of the curves over K is smaller, the mixture is the bound.
-    """
+    """Returns the upper bound of the curve for "remove". This bound is the curve of outputs that show which steps hold
+    the record, plus the probability of outputs that do not show this. If the mixture of the curves over K is smaller,
+    the mixture is the bound."""
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # The two parts of the mixture have the same density at one output. ``near`` is the distance of that output from the
-    # mean with the record, and ``far`` from the mean without the record, in standard deviations.
+    # ``near`` and ``far`` are the distances of one output from the means with and without the record, in standard
+    # deviations. At this output, q times the density with the record equals (1 - q) times the density without it.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -272,7 +270,7 @@ _NOTHING = 1e-9
 
 
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound for "add".
+    """Returns the upper bound of the curve for "add".
 
     No loss of the sampled steps exceeds minus the logarithm of the probability that the record is in none of these
     steps.
@@ -281,7 +279,7 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 
     def bound_delta_of_addition(epsilon: float) -> float:
         found = _delta_without_participation(beside, epsilon + never).hi
-        # If one step with the record reveals almost everything, the mixture is no smaller.
+        # If one step with the record reveals almost everything, the mixture is not below ``found``.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
 
@@ -291,8 +289,8 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
     """Returns the upper bound for a record that is replaced in a Poisson sample.
 
-    Both records have the same probability of being in none of the steps. So delta is at most the delta of removal at a
-    smaller epsilon, which may be negative.
+    The density with either record is at least the density without both, times the probability that no step holds the
+    record. So delta is at most the delta of removal at a smaller epsilon, which may be negative.
     """
     never = _log_probability_of_no_participation(k).lo
 
@@ -317,7 +315,8 @@ def _log_probability_of_no_participation(k: Participations) -> Range:
 
 
 def bound_added_participations_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the curve of the test that no output exceeds mu/2, together with the plain Gaussians."""
+    """Returns the curve of an adversary who sees whether any sampled output exceeds mu/2, and the outputs of the plain
+    Gaussians."""
     # Upper bound of the probability that one output without the record exceeds mu/2.
     beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)
     none = exp(k.count * log1p(-beyond)).lo

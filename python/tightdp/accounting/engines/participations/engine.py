@@ -2,7 +2,7 @@
 
 A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
 matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both
-ends of a bound are sums over that number. If the record is removed, the two ends agree up to noise multipliers of about
+ends of a bound are sums over the counts. If the record is removed, the two ends agree for noise multipliers up to about
 0.06, for which the other engines would need too many points and nodes. If the record is replaced in a sample of fixed
 size, the relative distance of the two ends is about the square of the noise multiplier.
 """
@@ -34,8 +34,8 @@ MOST_OVERLAP = 10.0
 number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
-record that is removed or added. The mixture of curves, whose terms take long, is not needed there. Up to this noise
-multiplier, one number may also stand for all participation counts if these are more than ``MOST_SPAN``."""
+record that is removed or added. The slow mixture of curves is not needed there. Up to this noise multiplier, one number
+may also stand for more than ``MOST_SPAN`` (``curves.py``) participation counts."""
 
 
 class CurveBounds(NamedTuple):
@@ -47,7 +47,7 @@ class CurveBounds(NamedTuple):
 
 
 class ByParticipations:
-    """Sums over the number of steps that the record is in."""
+    """Bounds epsilon and delta by sums over the number of steps whose sample holds the record."""
 
     name = "participations"
 
@@ -116,8 +116,8 @@ def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBound
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if sigma > SHARP_SIGMA if not told_apart else count * share.hi * sigma**2 > overlap:
         return None
-    # Replacing a record in a sample moves an output twice as far as removing it. Plain Gaussians are translated to
-    # "replace" already.
+    # Replacing a record in a sample moves an output twice as far as removing the record. Plain Gaussians are translated
+    # to "replace" already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
     if not participations.is_monotone_when_participation_told(share, once):
         return None

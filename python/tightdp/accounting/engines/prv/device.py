@@ -31,7 +31,7 @@ def build_cupy_backend(device: int) -> _Cupy:
 
 
 class _Cupy:
-    """The arrays of one device."""
+    """CuPy's arrays on one device."""
 
     def __init__(self, cupy: Any, kernels: Any, device: int) -> None:
         self.xp, self._kernels, self._device = cupy, kernels, device

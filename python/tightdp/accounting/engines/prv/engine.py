@@ -2,9 +2,9 @@
 
 Privacy losses are discretised without changing their means, and composed by one real Fourier transform for each
 distinct mechanism. The resulting curve, delta as a function of epsilon, is right up to ``eps_error`` in epsilon and
-``delta_error`` in delta (docs/theory/prv.md). These errors are additive. So deltas near ``delta_error``, or near the
-rounding of the transform (about 1e-14 for each step), have loose lower bounds, and their upper bounds come from moments
-alone.
+``delta_error`` in delta (docs/theory/prv.md). These errors are additive. So lower bounds are loose for deltas near
+``delta_error``, or near the rounding of the transform (about 1e-14 for each step). Upper bounds of such deltas come
+from moments alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...numerics.outward import Range, log1p
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
-"""Largest count of a mechanism. A count up to this one is exact as a float, and a composition of so many steps would
-need more memory than is allowed."""
+"""Largest count of a mechanism. Counts up to this one are exact as floats. A composition of more steps would need more
+memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
 """Smallest and largest noise multiplier that are served. The squares of both, the inverses of these squares and the
@@ -30,8 +30,8 @@ losses are far from overflow and underflow."""
 class Prv:
     """The engine of privacy random variables.
 
-    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``).
-    The function ``compose`` takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    If ``compose`` is given, this function composes the discretised losses (``spectral.py``), and not the compiled core.
+    It takes ``bytes_a_point`` bytes of a device's memory for each grid point.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Prv:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon. The error terms of delta share the width that the term "mesh" does not explain."""
+        """Bounds epsilon. The width that the term "mesh" does not explain is divided among the other error terms."""
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
@@ -87,7 +87,8 @@ _Run = tuple[str, float, float, int, float]
 
 
 _Found = tuple[float, float, float, float, float]
-"""The lower end, the upper end, and the error terms "mesh", "tails" and "rounding"."""
+"""The lower end, the upper end, and the error terms "mesh" (of the grid's spacing, in epsilon), "tails" and "rounding"
+(in delta)."""
 
 
 def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[list[_Run]], _Found]) -> _Found:
@@ -98,7 +99,7 @@ def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callab
 
 
 def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
-    """Returns the runs of the core, with parameters rounded up or down."""
+    """Returns the composition as the core takes it, with parameters rounded up or down."""
     found = []
     for mechanism, count in parts:
         loss = _describe_prv_loss(mechanism, direction, high)

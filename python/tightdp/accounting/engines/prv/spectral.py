@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 _UNIT = 2.0**-53
 _CHUNK = 32
-"""Number of terms that are added in any order. Longer sums have several levels of such additions, which are counted to
-bound the error."""
+"""Number of terms that the library may add in any order. Longer sums have several levels of such additions, which are
+counted to bound the error."""
 _LEAST = 2.0**-480
-"""Smallest size of a power that is kept. Products of smaller numbers would underflow (docs/theory/fft.md, Theorem
-4)."""
+"""Smallest absolute value in a spectrum that is kept. Products of smaller numbers would underflow (docs/theory/fft.md,
+Theorem 4)."""
 BYTES_A_POINT = 128.0
 """Bytes of a device's memory for each grid point: for the masses, two spectra with their products and masks, and the
 work space of the transform."""
@@ -75,10 +75,10 @@ _checked: set[tuple[str, int]] = set()
 
 
 def check_prv_transform_rounding(backend: PrvBackend, n: int) -> float:
-    """Returns ``bound_prv_transform_rounding``, after a check on a pair of sequences whose transforms are known.
+    """Returns the bound of ``bound_prv_transform_rounding``, after a check on a sequence whose transform is known.
 
-    The first time that a length is used, the library's transforms must err by at most half of the bound on this pair.
-    Raises RuntimeError if they err by more, because then no bound is known for them.
+    The first time that a length is used, the library's transforms must err by at most half of the bound on this
+    sequence. Raises RuntimeError if they err by more.
     """
     kappa = bound_prv_transform_rounding(n)
     if (backend.name, n) not in _checked:
@@ -97,9 +97,8 @@ def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
 
     The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
     distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f) at the frequency f, where w = e^{-2
-    pi i/n}. Here both are computed with errors of some 20 u, where u is the unit roundoff. The denominator is computed
-    without cancellation as (1 - r) + 2 r sin^2 + i r sin. The first sine is taken of half the angle, and the second
-    sine of the whole angle.
+    pi i/n}. The p_j and their transform are computed with errors of some 20 u, where u is the unit roundoff. The
+    denominator is computed without cancellation as (1 - r) + 2 r sin^2(t/2) + i r sin(t) for t = 2 pi f/n.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)

@@ -16,7 +16,7 @@ _LEAST, _MOST = 1e-9, 1e15
 """Smallest and largest c that are searched, where c is the order minus 1. The best c is about (2 log(1/delta) /
 variance of the loss)^(1/2)."""
 _SCAN = 4.0
-"""Ratio of neighbouring orders in the first scan."""
+"""Ratio of neighbouring c in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
 """Number of golden sections after the scan. So many sections find the order up to a relative 4^2 * 0.618^28 = 2e-5, and
@@ -80,9 +80,9 @@ def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, 
 
 
 def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum of ``value``, attained near ``start``, from few evaluations.
+    """Returns a minimum of ``value`` over c near ``start``.
 
-    One evaluation may take a second. ``value`` may be infinite at ``start``.
+    One evaluation may take a second, so few are made. ``value`` may be infinite at ``start``.
     """
     best_at, best = start, value(start)
     while best == INF and best_at > _LEAST:
@@ -97,7 +97,7 @@ def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> 
 
 
 _STEP = 1.5
-"""Ratio of orders in a descent."""
+"""Ratio of neighbouring c in the descent of ``minimize_near_renyi_order``."""
 _FEW = 6
 """Number of golden sections after a descent. So many sections find the order up to 1.5^2 * 0.618^6 = 8 %, and the
 minimum up to a fraction of the square of this error."""

@@ -2,8 +2,8 @@
 
 The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
 (``moments.py``). An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with probability d, and then reveals
-everything. The lower bound on epsilon or delta is trivial, except for one release of a class that is defined by Renyi
-divergences. The members of this class are the mechanisms that meet its definition.
+everything. The lower bound on epsilon or delta is trivial, except for one release of ``ZCDP``. ``ZCDP`` stands for a
+class of mechanisms, its members.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ ENGINE = Renyi()
 def _has_known_moments(mechanism: m.Mechanism) -> bool:
     """Tells whether a finite bound of a moment is known.
 
-    A repeated run has one if its parts have: the gain of selecting is finite, and a long search to compute.
+    A repeated run has such a bound if all its parts have. Its gain of selecting is finite then, and is not computed
+    here.
     """
     if isinstance(mechanism, RepeatAndSelect):
         return all(_has_known_moments(one) for one, _ in mechanism.parts)
@@ -89,7 +90,7 @@ def _has_known_moments(mechanism: m.Mechanism) -> bool:
 
 
 _LOW_ORDER = 0.01
-"""The c of a moment that is finite whenever any moment is known."""
+"""Value of c at which a moment is finite if it is finite at any c."""
 
 
 def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:
@@ -140,7 +141,8 @@ _UNITS, _UNITS_SAMPLED = 10**5, 10**6
 """Work units for one moment. The moment of a Gaussian, sampled or not, takes a tenth of a millisecond. The moment of
 other noise on a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
-"""Work units that a question may spend beyond its budget on the first order, so that the answer has an upper end."""
+"""Work units that a question may spend beyond its budget on the first order that is tried, so that the answer has an
+upper end."""
 
 
 def sum_renyi_moments(parts: Parts, c: float) -> float:

@@ -27,9 +27,10 @@ from .two_sided_moments import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_DRAWS = 20_000
-"""Largest number of terms of a sum. So many take half a millisecond."""
+"""Largest number of draws of ``_bound_moment_of_draws``, which adds a term for each. So many take half a
+millisecond."""
 _LEAST = 1e-3
-"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling does not reduce
+"""Smallest noise multiplier for which sampling is taken into account. With less noise, sampling hardly reduces
 moments."""
 
 
@@ -92,7 +93,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
-        case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
+        case m.RandomAllocation(inner, _, selected):  # by joint convexity: a mixture of products of ``selected`` steps
             return (selected * Range(bound_renyi_moment(inner, c))).hi
     return INF
 
@@ -113,8 +114,7 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
     ``q`` is the sampling probability. The bound follows because the moment is jointly convex in the two densities. All
-    numbers here are positive. An exponent has at most ten roundings. A term of the sum has a few more roundings,
-    including the error of NumPy's expm1. The sum adds one rounding.
+    numbers here are positive. An exponent has at most ten roundings, NumPy's expm1 adds a few, and the sum adds one.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -165,7 +165,7 @@ def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
     else:
         whole = bound_renyi_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = bound_renyi_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
-    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_moment_of_joined_sample
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # the curve of a replacement is joined from two curves
         fixed = min(_bound_moment_of_joined_curves(doubled, fixed), bound_renyi_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
@@ -184,9 +184,9 @@ def _bound_moment_of_joined_sample(inner: m.Mechanism, q: float, c: float) -> fl
 def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     """Bounds K of a curve that equals a "remove" curve for eps >= 0 and an "add" curve for eps < 0.
 
-    ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps,
-    so M - 1 of the joined curve is at most 2 (e^k - 1). In a class of pairs that need not be symmetric, M - 1 is at
-    most 4 (e^k - 1) (docs/theory/conversions.md section 4).
+    ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps.
+    Each of the two curves adds at most e^k - 1 to this number, so M - 1 of the joined curve is at most 2 (e^k - 1). In
+    a class of pairs that need not be symmetric, M - 1 is at most 4 (e^k - 1) (docs/theory/conversions.md section 4).
     """
     once = _scale_moment_excess_by_two(k)
     return _scale_moment_excess_by_two(once) if is_or_wraps_mechanism(doubled, m.ZCDP, m.BoundedRange) else once

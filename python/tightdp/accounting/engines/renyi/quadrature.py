@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...numerics.outward import ULP, Range
 
 _EXPONENT = 60.0
-"""The step h is chosen for e0 <= 2.1 e^-60. Then even 1e9 steps of a composition have a small error together."""
+"""The step h is chosen for e0 <= 2.1 e^-60. The errors of 1e9 composed mechanisms then have a small sum."""
 _RELATIVE = 3 * math.exp(-_EXPONENT)
 _REACH = 12.0
 """Nodes u run from -12 to a/sigma + 12. The part of the sum to the left of the nodes is below a e^-70, where a is the
@@ -44,7 +44,7 @@ def bound_moment_above_by_quadrature(sigma: float, q: float, c: float) -> float:
 def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     """Returns a range of log E[W^{c+1}] for 0 < q < 1.
 
-    No term is negative, so nodes that are left out change only the upper end.
+    No term is negative, so leaving out nodes never raises the sum. Only the upper end needs a term for these nodes.
     """
     a, h = c + 1, _choose_quadrature_step(sigma)
     u = np.arange(-math.ceil(_REACH / h), math.ceil((a / sigma + _REACH) / h) + 1) * h
@@ -112,13 +112,13 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
 
 
 MOST_NODES = 20_000
-"""Largest number of nodes. So many take half a millisecond. The moments of a removal have the same limit."""
+"""Largest number of nodes. So many take half a millisecond."""
 
 
 def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> float:
     """Returns the step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, where y is at most ``share`` of pi sigma.
 
-    W(-u)^{-c} grows by cos(y/(2 sigma))^{-c} there.
+    In this strip W(-u)^{-c} grows by a factor of at most cos(y/(2 sigma))^{-c}.
     """
     y = min(math.sqrt(2 * _EXPONENT), share * math.pi * sigma)
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))

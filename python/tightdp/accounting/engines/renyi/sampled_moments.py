@@ -22,9 +22,9 @@ MOST_TERMS = 20_000
 more terms or nodes counts as infinite."""
 _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller noise multiplier would be
-subnormal. With such little noise the moments without sampling are used."""
+subnormal. With so little noise, bounds of the moments without sampling are used."""
 _MOST_INNER = 256
-"""Largest integer order for inner mechanisms whose moments are evaluated one by one."""
+"""Largest integer order for sampled mechanisms other than Gaussians, whose moments are evaluated one by one."""
 
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
@@ -68,8 +68,8 @@ def _bound_moment_by_chord(at_order: Callable[[int], float], c: float, most: int
 def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range:
     """Returns K at the integer order a = len(inner) + 1 from the moments K_2, ..., K_a of the inner mechanism.
 
-    It is log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds the K_j. Writing the sum
-    with e^{K_j} - 1 avoids cancellation.
+    The result is log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds the K_j. Writing
+    the sum with e^{K_j} - 1 avoids cancellation.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:
@@ -77,7 +77,7 @@ def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range
     j = np.arange(2.0, a + 1)
     log_choose = np.cumsum(np.log((a - j + 1) / j)) + math.log(a)
     sampled_out = (a - j) * math.log1p(-q) if q < 1 else np.where(j < a, -INF, 0.0)
-    with np.errstate(divide="ignore"):  # a moment of exactly 1 adds nothing
+    with np.errstate(divide="ignore"):  # K_j = 0 adds nothing
         large = inner > 30.0
         log_grown = np.where(large, inner, np.log(np.expm1(np.minimum(inner, 30.0))))
     logs = log_choose + j * math.log(q) + sampled_out + log_grown

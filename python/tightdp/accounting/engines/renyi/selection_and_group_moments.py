@@ -46,7 +46,7 @@ def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -
 
 
 _EXP_LIMIT = 700.0
-"""Exponents from here on are kept as logarithms."""
+"""Exponent above which e to this power is not computed, but represented by its logarithm."""
 
 
 def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:

@@ -20,7 +20,7 @@ from . import quadrature
 from .sampled_moments import bound_moment_at_integer_order
 
 _EXP_LIMIT = 700.0
-"""Exponents from here on are kept as logarithms."""
+"""Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_ORDER = 256
 """Largest integer order at which the moment of a sample is computed from moments of the mechanism that is sampled."""
 _LEAST = 1e-3
@@ -114,7 +114,7 @@ def _compute_moment_of_atoms(r: Range, wrong: Range, c: float) -> Range:
 
     Then M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}.
     """
-    if (c * r).hi > _EXP_LIMIT:  # the mass at r alone
+    if (c * r).hi > _EXP_LIMIT:  # the lower end counts the mass at r alone
         return Range(max((c * r + r + log(wrong)).lo, 0.0), (c * r).hi)
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))
 

@@ -29,7 +29,7 @@ _BISECTIONS = 20
 _MARGIN = 1e-13
 """Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
-"""Numbers c of the orders c + 1 among which the search finds its first guess."""
+"""Values of c, for the orders c + 1, among which the search finds its first guess."""
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
 
@@ -70,8 +70,8 @@ def _find_best_zcdp_member(
 ) -> tuple[float, float]:
     """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
 
-    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). In a pair for
-    which this conversion is an equality, one loss has this probability.
+    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). For a pair
+    whose conversion is an equality, this r is the probability of one loss.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
@@ -105,13 +105,14 @@ def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
-    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0 and, with ``both``, whether D_{c+1}(Q || P) is too.
+    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0 and, with ``both``, whether this bound holds for
+    D_{c+1}(Q || P) too.
 
     Returns False if this is not certain. Let K(c) = c D_{c+1}, which is convex, and R(c) = c (xi + (c+1) rho). On a
     cell [a, b] of c, R exceeds its chord minus rho (b - a)^2/4. So K <= R holds on the cell if K <= R - rho (b - a)^2/4
     at both ends. As D grows with its order, K <= R also holds if D_{1+b} <= xi + (1+a) rho. Let y be the largest loss.
     For 1 + c >= (y - xi)/rho no check is needed, because D <= y. Numbers that overflow, and differences of infinities,
-    are not certain: no comparison with them is true.
+    never count as certain.
     """
     log_r, log_not_r = np.log(r), np.log1p(-r)
     log_s = log_r - loss
