@@ -6,7 +6,7 @@ canaries.
     from tightdp import audit
     with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score.
     found = audit.paired(with_, without, delta=1e-5, confidence=0.95)
-    found.epsilon(1e-5)                           # lower bound; if it exceeds the claim, the claim is wrong
+    found.epsilon(1e-5)                           # A lower bound. If it exceeds the claim, the claim is wrong.
     found.excludes(clf.charged_)                  # compares the whole claimed privacy profile with the evidence
 
 The second kind of audit is one run with, for example, 1000 canaries. A fair coin decides for each canary whether the

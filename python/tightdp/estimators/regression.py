@@ -84,6 +84,9 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
     >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
     >>> y = 3 * x[:, 0] - x[:, 1] + 5
+
+    The fit is close to the line, although its epsilon is at most 1.
+
     >>> model = Ridge(1.0, 1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0).fit(x, y)
     >>> bool(np.abs(model.coef_ - [3, -1]).max() < 0.1), model.privacy_.upper <= 1
     (True, True)

@@ -58,6 +58,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
     >>> y = 3 * x[:, 0] - x[:, 1] + 5
+
+    The model explains most of the variance.
+
     >>> model = SGDRegressor(epsilon=1.0, delta=1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0)
     >>> bool(model.fit(x, y).score(x, y) > 0.9)
     True

@@ -67,6 +67,9 @@ class Gate:
     >>> model = CallableModel(2, lambda w, X, y: X)  # the gradients are the features
     >>> records = Records(np.full((1000, 2), 0.5), np.zeros(1000))
     >>> oracle = Oracle(model, records, Public(records=1000, size=model.size))
+
+    The plan of this gate allows a single release.
+
     >>> gate = Gate(FixedPlan(dp.Gaussian(3.0) * 1), dp.SecureRandom())
     >>> release = gate.release_gaussian(oracle.gradient_sum_query(np.zeros(2), max_norm=1.0), noise_multiplier=3.0)
     >>> bool(np.all(np.abs(release.value - 500) < 60)), release.mechanism

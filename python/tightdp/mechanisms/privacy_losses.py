@@ -283,12 +283,8 @@ class PrivacyLoss(Mechanism):
         tail, outward = 1 - values, 2.0**-51
         above = np.maximum.accumulate(np.clip((tail + error) * (1 + outward), infinity, 1.0)[::-1])[::-1]
         below = np.minimum.accumulate(np.clip((tail * (1 - outward) - error) * (1 - outward), infinity, 1.0))
-        upper = cls.from_pmf(
-            y,
-            -np.diff(np.concatenate(([1.0], above))),
-            infinity=float(above[-1]),
-            relation=relation,
-        )
+        raised = -np.diff(np.concatenate(([1.0], above)))
+        upper = cls.from_pmf(y, raised, infinity=float(above[-1]), relation=relation)
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
         # Raising the losses of the same P leaves Q less mass, and so gives a lower bound of the curve of (Q, P).

@@ -151,6 +151,9 @@ class LinearModel:
     >>> from tightdp.train import LinearModel, Records
     >>> model = LinearModel(2, Logistic())
     >>> w = model.make_initial_parameters(np.zeros)
+
+    At zero parameters each record has the loss log 2.
+
     >>> records = Records(np.ones((4, 2)), np.array([0, 1, 1, 0]))
     >>> w.shape, model.compute_scores(w, records.features).tolist(), model.compute_losses(w, records).round(3).tolist()
     ((3,), [[0.0], [0.0], [0.0], [0.0]], [0.693, 0.693, 0.693, 0.693])

@@ -51,6 +51,9 @@ class Perceptron(Model):
     >>> from tightdp.models.linear import Logistic
     >>> from tightdp.train import Perceptron
     >>> model = Perceptron(2, [3], Logistic(), "relu")
+
+    The last layer starts at zero, so all scores are zero.
+
     >>> w = model.make_initial_parameters(lambda size: np.full(size, 0.5))
     >>> [layer.shape for layer in model.view_layers(w)], model.compute_scores(w, np.ones((1, 2))).tolist()
     ([(3, 3), (1, 4)], [[0.0]])

@@ -65,22 +65,11 @@ def epsilon_batch(
     q = _check.check_bounded_array_argument("sampling_probability", sampling_probability, tiny, 1.0)
     count = _check.check_count_array_argument("steps", steps)
     target = _check.check_bounded_array_argument("delta", delta, tiny, float(np.nextafter(1, 0)))
-    if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = _check.check_count_argument("threads", threads)
+    threads = _check.check_count_argument("threads", _count_own_cores() if threads is None else threads)
     asked = Question.from_options(Composition(), width=width)
     number = device_probe.parse_cuda_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_many_settings(sigma, q, count, target)
-    safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
-    lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
-    if number is not None:
-        found = device_probe.require_module().epsilon_batch(
-            sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number
-        )
-        lower[safe], upper[safe] = found[0], found[1]
-        safe &= ~np.isfinite(upper)
-    found = contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
-    lower[safe], upper[safe] = found[0], found[1]
+    lower, upper = _bound_many_settings_by_contour(sigma, q, count, target, threads, number)
     narrow = np.isfinite(upper)
     narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
 
@@ -92,6 +81,36 @@ def epsilon_batch(
     for i, bound in zip(rest, _ask_many_settings_in_threads(ask_single_setting, rest, threads), strict=True):
         lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
     return Curve(lower.reshape(shape), upper.reshape(shape))
+
+
+def _count_own_cores() -> int:
+    """Returns the number of cores that this process may use, or of all cores if the system does not tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _bound_many_settings_by_contour(
+    sigma: NDArray[np.float64],
+    q: NDArray[np.float64],
+    count: NDArray[np.float64],
+    target: NDArray[np.float64],
+    threads: int,
+    number: int | None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the contour engine's bounds on epsilon of each setting, computed first on the device of this number.
+
+    Settings that the engine does not serve have the bounds 0 and infinity.
+    """
+    safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
+    lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
+    if number is not None:
+        found = device_probe.require_module().epsilon_batch(
+            sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number
+        )
+        lower[safe], upper[safe] = found[0], found[1]
+        safe &= ~np.isfinite(upper)
+    found = contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
+    lower[safe], upper[safe] = found[0], found[1]
+    return lower, upper
 
 
 def _broadcast_many_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...], Iterator[NDArray[np.float64]]]:

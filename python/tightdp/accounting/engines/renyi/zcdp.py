@@ -1,10 +1,9 @@
 """Lower bounds for zCDP from mechanisms with two outputs (docs/theory/conversions.md section 7).
 
 The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). Let
-P = Ber(r) and Q = Ber(s) be Bernoulli distributions. The pair is a member of the class of all (xi, rho)-zCDP mechanisms
-under one condition: D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. Here D_a is the Renyi
-divergence of order a. For a given r the smallest such s is found by bisection. Each candidate is checked at all orders
-at once.
+P = Ber(r) and Q = Ber(s) be Bernoulli distributions, and D_a the Renyi divergence of order a. The pair is
+(xi, rho)-zCDP if D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. For a given r the smallest
+such s is found by bisection. Each candidate is checked at all orders at once.
 """
 
 from __future__ import annotations
