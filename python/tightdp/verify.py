@@ -556,7 +556,7 @@ def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, fl
     found: tuple[float, tuple[float, float] | None] = math.inf, None
     for low in (each for each in heights if each <= at):
         for high in (each for each in heights if each > at):
-            share = (math.exp(at) - math.exp(low)) / (math.exp(high) - math.exp(low))
+            share = math.exp(at - high) * math.expm1(low - at) / math.expm1(low - high)
             mean = (1 - share) * heights[low] + share * heights[high]
             found = (mean, (low, high)) if mean < found[0] else found
     return found[1]
