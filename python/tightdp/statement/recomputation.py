@@ -107,8 +107,8 @@ def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, nei
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
-    because the claim then bounds something else. The upper end of the claim may be too large. If the claim's lower end
-    is above the computed one, it is replaced by the computed one.
+    because the claim then bounds something else. The upper end of the claim may be too large. A claimed lower end above
+    the computed one is replaced by the computed one.
     """
     for units in (FEW_UNITS, UNITS):
         found = _bound_stated_charge(units, charged, delta, neighbors)
@@ -136,7 +136,7 @@ def _bound_stated_charge(
 def verify_stated_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
-    """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another bound.
+    """Returns the bound that a verified statement may claim. Raises ValueError if its account gives another bound.
 
     ``ours`` says that this version of the library wrote the statement. The claimed upper end must then not exceed the
     computed one by more than ``TOLERANCE_ABOVE``.
