@@ -213,10 +213,9 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
 def _list_compositions_for_engines(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_kind_of_mechanism(parts, SelectionOrGroup) and _get_single_derived_for_engines(parts) is None:
-        if mechanisms := list_mechanisms_without_mixture(parts):
-            losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
-            yield from list_dominating_compositions(parts, losses.__getitem__)
+    if _get_single_derived_for_engines(parts) is None and (mechanisms := list_mechanisms_without_mixture(parts)):
+        losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
+        yield from list_dominating_compositions(parts, losses.__getitem__)
 
 
 _CURVES: WorkCache[list[list[tuple[float, float]]]] = WorkCache(16)

@@ -83,7 +83,7 @@ class LinesOfInnerRun:
             return False
         middle = 0.5 * (a + b)
         self._add_line_at(middle)
-        # Up to the largest loss, where delta is 0, a bound may be a chord that hides what lower lines gain near its end.
+        # Up to the largest loss, where delta is 0, bounds may lie on a chord that hides the gain of lines near its end.
         is_chord = self._delta[b] == 0 and b - a > self._tolerance
         if b - a <= _WIDEST and not is_chord and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
