@@ -2509,11 +2509,23 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, pati
         ctx.prec = precision
 
 
+MOST_DESCRIBED = 8
+"""Largest number of elements of a list that a description shows."""
+
+
 def _describe_certificate_value(value: Any) -> str:
+    """Returns one value of a mechanism in words. Long lists are cut."""
     if isinstance(value, dict):
+        if value["type"] == "Composition":
+            parts = value["parts"]
+            steps = [f"{_describe_certificate_value(part)} * {count}" for part, count in parts[:MOST_DESCRIBED]]
+            return " + ".join(steps + ["..."] * (len(parts) > MOST_DESCRIBED))
         entries = (_describe_certificate_value(each) for name, each in value.items() if name != "type")
         return f"{value['type']}({', '.join(entries)})"
-    return repr(float(value)) if isinstance(value, Fraction) else str(value)[:60]
+    if isinstance(value, (list, tuple)):
+        elements = [_describe_certificate_value(each) for each in value[:MOST_DESCRIBED]]
+        return f"[{', '.join(elements + ['...'] * (len(value) > MOST_DESCRIBED))}]"
+    return repr(float(value)) if isinstance(value, Fraction) else str(value)
 
 
 def check(text: str, *, patient: bool = False) -> bool:

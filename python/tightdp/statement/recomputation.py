@@ -38,7 +38,7 @@ PATIENT = "`tightdp verify --patient` takes the time"
 TOLERANCE = 1e-6
 """Relative amount by which a claim may be below the computed bound. The last digits depend on the processor, and on
 whether the account was built in one step or in several. A claim within this tolerance is raised to the computed bound,
-so no accepted claim is below a proved bound."""
+so no accepted claim is below a proved bound. A claim below the computed lower end is refused in any case."""
 TOLERANCE_ABOVE = 1e-3
 """Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and may
 come from an earlier version whose engine was less tight."""

@@ -30,6 +30,11 @@ class Request:
 DEFAULT = Request()
 
 
+def measure_width(lower: float, upper: float) -> float:
+    """Returns the width of an interval for an error budget: 0 if both ends are infinite, or if they cross."""
+    return upper - lower if lower < upper else 0.0
+
+
 class Engine(Protocol):
     """The interface of an engine, which bounds epsilon and delta of a composition in one direction.
 

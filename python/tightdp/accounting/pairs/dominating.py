@@ -51,6 +51,12 @@ def list_dominating_compositions(
     return (sort_composition_parts(tuple(found.items())),) if gained else ()
 
 
+def list_mechanisms_without_mixture(parts: Parts) -> tuple[SelectionOrGroup, ...]:
+    """Returns the repeated runs and groups that only their whole curves bound well, because no mixture is known."""
+    derived = (mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
+    return tuple(mechanism for mechanism in derived if _find_dominating_parts(mechanism) is None)
+
+
 def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
     """Returns the class of all mechanisms whose losses are at most the largest loss of ``mechanism``.
 

@@ -82,7 +82,9 @@ class LinesOfInnerRun:
             return False
         middle = 0.5 * (a + b)
         self._add_line_at(middle)
-        if b - a <= _WIDEST and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
+        # Up to the largest loss, where delta is 0, bounds may lie on a chord that hides the gain of lines near its end.
+        is_chord = self._delta[b] == 0 and b - a > self._tolerance
+        if b - a <= _WIDEST and not is_chord and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
         return True
 
