@@ -1,6 +1,8 @@
+import argparse
 import csv
 import io
 import json
+import math
 import shlex
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import pytest
 
 import tightdp as dp
 from tightdp import cli
+from tightdp.cli.accounting.composition import print_bound_of_command
 from tightdp.cli.accounting.expression import parse_composition_text
 from tightdp.cli.accounting.number import parse_integer_argument
 
@@ -61,7 +64,20 @@ def test_any_composition(capsys):
 def test_an_infinite_bound_is_said_and_null_in_json(capsys):
     arguments = ["epsilon", "--composition", "ApproximateDP(1.0, 1e-3)", "--delta", 1e-5]
     assert json.loads(output(capsys, *arguments, "--json"))["upper"] is None
-    assert "No finite upper bound" in output(capsys, *arguments)
+    assert "epsilon is infinite" in output(capsys, *arguments)
+
+
+def test_an_upper_end_that_is_not_known_is_said(capsys):
+    arguments = argparse.Namespace(json=False, neighbors="add")
+    print_bound_of_command(arguments, dp.Bound(1.0, math.inf, "grid", {}), "epsilon", {"delta": 0.1}, RUN)
+    assert "No finite upper bound" in capsys.readouterr().out
+
+
+def test_a_number_that_is_too_small_for_a_double_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["epsilon", "--noise-multiplier", "1", "--delta", "1e-400"])
+    assert "--delta: expected a number" in capsys.readouterr().err
+    assert "epsilon is infinite" in output(capsys, "epsilon", "--noise-multiplier", 1, "--delta", "0e0")
 
 
 def test_calibrate(capsys):

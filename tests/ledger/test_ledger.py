@@ -271,10 +271,13 @@ def test_a_release_has_one_hash_of_its_parameters(where):
     (release,) = (entry.release for entry in ledger.history)
     assert ledger.read_parameters(release) is None
     for _ in range(2):  # the same hash again is nothing new
-        ledger.record_parameters(release, "sha256:one")
-        assert dp.Ledger(where).read_parameters(release) == "sha256:one"
-    with pytest.raises(dp.BudgetExceeded, match="was paid for parameters sha256:one"):
-        ledger.record_parameters(release, "sha256:two")
+        ledger.record_parameters(release, "sha256:" + 64 * "1")
+        assert dp.Ledger(where).read_parameters(release) == "sha256:" + 64 * "1"
+    with pytest.raises(dp.BudgetExceeded, match="was paid for parameters sha256:111"):
+        ledger.record_parameters(release, "sha256:" + 64 * "2")
+    for bad in ("zz", "sha256:" + 63 * "1", 64 * "1"):
+        with pytest.raises(ValueError, match=r"^parameters must be sha256: and 64 hexadecimal digits"):
+            ledger.record_parameters(release, bad)
 
 
 def test_a_release_is_spent_once(where):
@@ -305,8 +308,8 @@ def test_parameters_are_those_of_a_release_that_was_charged(where):
     ledger, early = created(where), dp.Ledger(where)
     for _ in range(2):
         with pytest.raises(ValueError, match=f"^release must be .* no entry of {'1' * 32}"):
-            ledger.record_parameters("1" * 32, "sha256:one")
+            ledger.record_parameters("1" * 32, "sha256:" + 64 * "1")
     assert ledger.read_parameters("1" * 32) is None
     ledger.spend(G, release="1" * 32)
-    early.record_parameters("1" * 32, "sha256:one")
-    assert ledger.read_parameters("1" * 32) == "sha256:one"
+    early.record_parameters("1" * 32, "sha256:" + 64 * "1")
+    assert ledger.read_parameters("1" * 32) == "sha256:" + 64 * "1"

@@ -38,6 +38,9 @@ def test_progress_is_a_number_that_grows(where):
     for before, releases in ((None, 0), (None, 1.5), (LedgerProgress(3, "x"), 3)):
         with pytest.raises((TypeError, ValueError), match=r"^releases must"):
             ledger.record_progress("a", before, LedgerProgress(releases, "x"))
+    for before, now in ((0, LedgerProgress(1, "x")), (None, 1), (None, (1, "x"))):
+        with pytest.raises(TypeError, match=r"^before and now must be LedgerProgress"):
+            ledger.record_progress("a", before, now)
     for run, turn in ((3, "x"), ("a", None), ("a\0", "x")):
         with pytest.raises((TypeError, ValueError), match=r"^(run|turn) must"):
             ledger.record_progress(run, None, LedgerProgress(1, turn))

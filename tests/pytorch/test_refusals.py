@@ -232,6 +232,17 @@ def test_numbers_that_are_not_finite(value):
         assert run.steps_ == 0
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_parameters_that_are_no_longer_finite_end_a_run_before_the_next_charge(value):
+    run = private()
+    run.step(cross_entropy, next(iter(run.loader)))
+    with torch.no_grad():
+        run.model.get_parameter("2.bias")[0] = value
+    with pytest.raises(ValueError, match=r"^model must have finite parameters: 2\.bias has"):
+        run.step(cross_entropy, next(iter(run.loader)))
+    assert run.steps_ == 1
+
+
 @pytest.mark.parametrize(("dtype", "max_norm"), [(torch.float16, 1e6), (torch.float32, 1e30), (torch.bfloat16, 1e30)])
 def test_noise_beyond_the_type_of_the_parameters_is_refused_before_the_charge(tmp_path, dtype, max_norm):
     """The optimizer got infinite gradients for steps that were charged."""

@@ -72,6 +72,22 @@ def test_a_label_without_records_is_noted_and_trains(data, ledger, capsys):
     assert "not to be published: no record has the label 'unknown'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--public-size", "0"], "public_size must be"),
+        (["--public-size", "-5", "--algorithm", "dp-sgd"], "public_size must be"),
+        (["--regularization", "nan"], "regularization must be"),
+        (["--out", "no such folder/m.json"], "--out no such folder/m.json: there is no folder"),
+        (["--bounds", "age=18:91"], "--bounds age=18:91: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite, once"),
+    ],
+)
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_bad_settings_are_named_in_a_dry_run_too(data, ledger, options, line, dry, capsys):
+    assert train(data, ledger, *GOOD, *options, *dry) == 2
+    assert line in capsys.readouterr().err and ledger.spent == 0
+
+
 def test_bounds_of_something_else_are_noted(data, ledger, capsys):
     assert train(data, ledger, *GOOD[2:], "--bounds", "age=0:1") == 0
     assert "not to be published: 300 of 300 records are beyond the bounds of 'age'" in capsys.readouterr().err

@@ -378,3 +378,14 @@ def test_fit_intercept_is_true_or_false(given):
     ):
         with pytest.raises(TypeError, match=r"fit_intercept must be True or False"):
             model.set_params(fit_intercept=given).fit(X, y)
+
+
+@pytest.mark.parametrize("unit", ["datetime64[D]", "timedelta64[s]"])
+def test_dates_are_no_features(unit):
+    """NumPy would count them in days or in nanoseconds, as they were read."""
+    X = np.arange(60).reshape(30, 2).astype(unit)
+    tables = [X, pytest.importorskip("pandas").DataFrame({"when": X[:, 0], "b": 1.0})]
+    for estimator in (LogisticRegression(epsilon=1.0, delta=1e-5, public_size=30), DPPCA(1, 1.0, 1e-5)):
+        for table in tables:
+            with pytest.raises(TypeError, match=r"^X must hold numbers: turn dates"):
+                estimator.fit(table, np.arange(30) % 2)

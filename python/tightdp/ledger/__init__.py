@@ -4,6 +4,7 @@ docs/theory/filters.md, section 10, has the theory.
 """
 
 from .ledger import Entry, Ledger
+from .progress import LedgerProgress
 from .store import LedgerError
 
-__all__ = ["Entry", "Ledger", "LedgerError"]
+__all__ = ["Entry", "Ledger", "LedgerError", "LedgerProgress"]

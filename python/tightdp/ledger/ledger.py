@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -237,6 +238,8 @@ class Ledger:
         ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
         with the number of releases and a text that describes the turn.
         """
+        if not isinstance(now, LedgerProgress) or not isinstance(before, LedgerProgress | None):
+            raise TypeError(f"before and now must be LedgerProgress(releases, turn), got {before!r} and {now!r}")
         name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
         now = LedgerProgress(_check.check_count_argument("releases", now.releases, least=least), turn)
@@ -262,6 +265,10 @@ class Ledger:
             raise ValueError(
                 f"release must be an identifier that {self._store.name} was charged for, and it has no entry of "
                 f"{release}"
+            )
+        if not re.fullmatch("sha256:[0-9a-f]{64}", check_ledger_text("parameters", parameters)):
+            raise ValueError(
+                f"parameters must be sha256: and 64 hexadecimal digits, got {_check.describe_argument(parameters)}"
             )
         known = self.read_parameters(release)
         if known == parameters:

@@ -30,6 +30,16 @@ def as_table_of_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
+def refuse_dates(X: Any) -> None:
+    """Raises TypeError if X is an array of dates or of durations, or a table with such a column.
+
+    NumPy would count them in a unit that depends on how they were read.
+    """
+    types = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
+    if any(getattr(each, "kind", "") in ("m", "M") for each in types):
+        raise TypeError("X must hold numbers: turn dates and durations into numbers first, for example into years")
+
+
 def convert_record_targets_to_doubles(y: Any) -> Any:
     """Returns a list of targets as doubles. Each target is converted by itself.
 

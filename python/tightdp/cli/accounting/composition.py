@@ -141,7 +141,7 @@ def make_bound_command(
 
 
 # Help texts of the option, --delta or --epsilon, that gives the value at which the other quantity is bounded.
-_GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
+_GIVEN_HELP = {"delta": "in [0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
 def get_question_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -165,7 +165,9 @@ def print_bound_of_command(
     )
     for name, term in bound.error_budget.items():
         print(f"    {name}: {format_up(term, '.2g')}")
-    if math.isinf(bound.upper):
+    if math.isinf(bound.lower):
+        print(f"{quantity} is infinite. --json prints it as null.")
+    elif math.isinf(bound.upper):
         print("No finite upper bound is known, or affordable. --json prints it as null.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import re
 from decimal import Decimal, InvalidOperation
 
 MOST_IN_RANGE = 100_000
@@ -15,7 +16,10 @@ def parse_real_argument(text: str) -> float:
     """Returns a decimal number, or a fraction ``a/b`` rounded to the nearest double."""
     top, slash, bottom = text.partition("/")
     try:
-        return float(top) / float(bottom) if slash else float(top)
+        value = float(top) / float(bottom) if slash else float(top)
+        if not value and re.search("[1-9]", re.split("[eE]", top)[0]):
+            raise ValueError("too small for a double")
+        return value
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(f"expected a number or a fraction such as 256/60000, got {text!r}") from None
 

@@ -213,8 +213,8 @@ def _parse_declared_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
             pair = float(low), float(high)
         except ValueError:
             pair = (0.0, 0.0)
-        if not (equals and np.isfinite(pair).all() and pair[0] < pair[1]):
-            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
+        if not (equals and np.isfinite(pair).all() and pair[0] < pair[1]) or name in bounds:
+            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite, once a column")
         bounds[name] = pair
     return bounds
 

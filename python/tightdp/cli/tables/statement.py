@@ -20,7 +20,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="HTML",
-        help="write the page there, in the place of an older page (default: print the text)",
+        help="also write a page there, in the place of an older page (default: print the text alone)",
     )
     p.add_argument("--force", action="store_true", help="replace any other file that is there")
     p.add_argument("--json", action="store_true", help="print JSON")

@@ -164,9 +164,9 @@ def run_command(arguments: argparse.Namespace) -> int:
         files.forbid_output_over_input("--out", out, given)
     if arguments.certify and importlib.util.find_spec("flint") is None:
         raise ValueError(f"--certify {MISSING_CHECKER}")
+    check_output_writable("--out", out)
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
-    check_output_writable("--out", out)
     files.keep_existing_model_output(out, arguments.force)
     with files.reserve_output_file("--out", out) as place:
         return _train_command_model(arguments, out, place)

@@ -305,7 +305,9 @@ def plan_run(
         if released is None:
             pay(made.charged)
         return made
-    return _plan_run_after_count(checked, records, source, noise, target, pay, released)
+    made = _plan_run_after_count(checked, records, source, noise, target, pay, released)
+    _warn_of_run_delta(made)
+    return made
 
 
 def _plan_run_after_count(
@@ -346,9 +348,7 @@ def _plan_run_after_count(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
             f"{released}, which was released: {error}"
         ) from None
-    made = dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
-    _warn_of_run_delta(made)
-    return made
+    return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
 
 
 def _warn_of_run_delta(made: Plan) -> None:

@@ -246,6 +246,7 @@ class PrivateRun:
                 parameters = self._check_parameters()
                 model_checks.check_model_modules(self.model)
                 model_checks.check_optimizer_settings(self.optimizer)
+                model_checks.check_parameters_finite(parameters.items())
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
             with self._account.end_on_error():
