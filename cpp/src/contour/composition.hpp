@@ -7,10 +7,11 @@
 
 namespace tightdp::contour {
 
-// The dominating pair (P, Q) of one step, whose privacy profile is the largest over all pairs of data sets that differ
-// by one record. Let N be the normal distribution with mean 0 and variance sigma^2, and let N' be N shifted by 1. With
-// the mixture (1-q) N + q N', the pair is (mixture, N) for "remove" and (N, mixture) for "add". The pair for "replace"
-// consists of the two mixtures with the shifts 1 and -1 (docs/theory/contour.md, section 8).
+// The change of one record, which decides the dominating pair (P, Q) of one step. The privacy profile of this pair is
+// the largest over all pairs of data sets that differ by this change. Let N be the normal distribution with mean 0 and
+// variance sigma^2, and let N' be N shifted by 1. With the mixture (1-q) N + q N', the pair is (mixture, N) for
+// "remove" and (N, mixture) for "add". The pair for "replace" consists of the two mixtures with the shifts 1 and -1
+// (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
 TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {

@@ -1,5 +1,5 @@
-// Computes the scores and the integers of rows. The results of a row do not depend on other rows
-// (docs/theory/exact-products.md, sections 1 and 2).
+// Computes the scores of rows under a dense layer, and rounds rows to integers. The results of a row do not depend on
+// other rows (docs/theory/exact-products.md, sections 1 and 2).
 #include <utility>
 
 #include "clipping/vec.hpp"
@@ -17,7 +17,7 @@ TIGHTDP_VINLINE void fetch_ahead(const T* x) {
     __builtin_prefetch(reinterpret_cast<const char*>(x) + 16384);
 }
 
-// Sixteen (float) or eight (double) running sums. Column j is added to the sum in lane j mod kLine<T>.
+// Running sums in kLine<T> lanes: 16 for float, 8 for double. Column j is added to the sum in lane j mod kLine<T>.
 template <class T>
 struct Line {
     static constexpr int kParts = 64 / kRegisterBytes;
@@ -109,7 +109,7 @@ void affine(const Affine<T>& a) {
     for (; k < a.rows; ++k) outputs_of<T, 1>(a, k);
 }
 
-// Sixteen columns of a row. If the row has fewer columns left, the remaining columns are zeros.
+// Sixteen columns of a row. Columns beyond the end of the row are zeros.
 constexpr std::int64_t kColumns = 16;
 constexpr int kWides = kColumns / kWidth;
 struct Columns {

@@ -23,8 +23,8 @@ struct Inexact {
     double span = 0;
 };
 
-// The members that a factor and a product of factors share. Weights are wound round a circle of n points: the weight
-// with the index I is added to the point I mod n. "Unwound" weights are the weights before winding.
+// The members that a Spectrum (a factor) and a Product of factors share. Weights are wound round a circle of n points:
+// the weight with the index I is added to the point I mod n. "Unwound" weights are the weights before winding.
 struct OnCircle {
     AlignedArray z;                          // spectrum of the wound weights
     bool nothing = false;                    // whether only the trivial bound is known, because there are no
@@ -33,11 +33,11 @@ struct OnCircle {
     double error1 = 0;
     double least = 0, most = 0;              // smallest and largest index of the unwound weights
     double last = 0, reach = 0;              // largest index of a true weight, and the sum of |last| over factors
-    // Logarithms of the sums of y_I e^{exponent I h} over the unwound weights y_I, rounded up. The scale of the weights
-    // is included. `right` has a sum for each of the TailExponents (estimate.hpp) on the right, and `left` for each on
-    // the left.
+    // Logarithms of moments, rounded up. A moment is the sum of y_I e^{exponent I h} over the unwound weights y_I, with
+    // their scale, where h is the lattice's step. `right` has a moment for each exponent of TailExponents::right()
+    // (estimate.hpp), and `left` for each of TailExponents::left().
     TailExponents::Each right{}, left{};
-    double moments_size = 0;                 // for each entry of these arrays, bound on its terms' magnitudes in sum
+    double moments_size = 0;                 // for each entry of both, bound on the sum of its terms' magnitudes
 };
 
 // The upper or the lower side (lattice.hpp) of one distribution on a circle of n points. The weights add up to just
@@ -52,7 +52,7 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
 // before they are multiplied by the factor F = e^growth of that section.
 struct Product : OnCircle {
     double error2 = 0, growth = 0, relative = 0;
-    double terms = 0;  // number of factors, which is the number of terms of each sum over the factors
+    double terms = 0;  // number of factors, and of terms in each sum over the factors
     bool empty = true;
 };
 
@@ -63,8 +63,8 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
 // of the window to weights inside of it, and the errors do not cover this.
 Inexact weights_of(const Product& product, std::int64_t first);
 
-// Cuts off both ends of the weights as far as the errors exceed the weights there. The moments (OnCircle) would
-// otherwise magnify the errors at the ends.
+// Cuts off the weights at both ends that are smaller than their errors. The moments (OnCircle) would otherwise magnify
+// the errors at the ends.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -12,20 +12,20 @@
 namespace tightdp::grid {
 namespace {
 
-// Sketches (Density::sketch) end at this distance from the mean, in standard deviations. Densities beyond are below
-// e^-745 and underflow.
+// Distance from the mean, in standard deviations, at which the coarse cells of Density::sketch end. Densities beyond
+// are below e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
-// Largest number of pieces into which one cell of losses is split if it is too wide for a quadrature rule. This number
-// of pieces takes a few milliseconds.
+// Largest number of pieces into which a cell of losses is split if the cell is too wide for a quadrature rule. This
+// number of pieces takes a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even if the exponent has a rounding error.
 constexpr double kNothing = -760;
-// Units of work (runtime/work.hpp) for one piece of a cell, and for the rest of the work on this cell or on a tail.
+// Units of work (runtime/work.hpp) for one piece of a cell, and for a cell or a tail beside its pieces.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
-// Length from which the normal mass of an interval is computed as a difference of two tails. At this length, the
-// smaller tail is at most 0.62 times the larger one.
+// Least length of an interval whose normal mass is computed as a difference of two tails. At this length, the smaller
+// tail is at most 0.62 times the larger one.
 constexpr double kLong = 0.5;
 
 // Returns ln P(Z < z) for a standard normal variable Z.
@@ -135,8 +135,8 @@ class Gaussian final : public Density {
         }
     };
 
-    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are the masses of CellBlock for the
-    // pair (N(mean, 1), N(mean - mu, 1)).
+    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are the two masses of the piece
+    // (CellBlock in law.hpp) for the pair (N(mean, 1), N(mean - mu, 1)).
     template <class Visit>
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr std::int64_t kBlock = 64;
@@ -156,11 +156,11 @@ class Gaussian final : public Density {
         }
     }
 
-    // Computes a cell as a sum of positive terms (grid.md, section 6.3). Up to one unit of loss from its left end, the
-    // cell is cut into pieces with masses s' and t'. Then t is the sum of (1 - e^{-w}) (s' + t') + e^{-w} t' over the
-    // pieces. Here w is the loss at the left end of the piece, minus the loss at the left end of the cell. Further
-    // right, s = q and t = p - q for two masses p and q. The difference loses few digits, because s is at most t / (e -
-    // 1) there.
+    // Computes the masses s and t (CellBlock) of a cell as sums of positive terms (grid.md, section 6.3). The first
+    // unit of loss in the cell is cut into pieces with masses s' and t'. There t is the sum of
+    // (1 - e^{-w}) (s' + t') + e^{-w} t' over the pieces, where w is the loss at the left end of the piece, minus the
+    // loss at z0. Further right, s = q and t = p - q. Here p is the P-mass, and q is the Q-mass times e^{loss at z0}.
+    // The difference loses few digits, because q is at most t / (e - 1) there.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);
@@ -191,8 +191,8 @@ class Gaussian final : public Density {
                  t_error += more_t * (rel + 3 * u * w);
              });
         if (beyond) {
-            // The mass s is the integral of e^{loss at z0} times the density of Q, which is phi(z0 - mu)
-            // e^{-(z - z0) (z + z0) / 2}.
+            // The mass q is the integral of e^{loss at z0} times the density of Q. This product is
+            // phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
             double p = 0, p_error = 0, q = 0, q_error = 0;
             const auto add_p = [&](double mass, double rel, double log) {

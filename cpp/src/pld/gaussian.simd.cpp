@@ -33,8 +33,8 @@ TIGHTDP_VINLINE Vec exp_minus(Vec x) {
 // Returns (1 - e^{-x}) / x for 0 <= x <= .3.
 TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) { return 1.0 - x * taylor_of_exp(-x); }
 
-// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. The results do not
-// include the factor e^{-zeta^2/2} (grid.md, section 6.3).
+// Computes the masses s and t (CellBlock in law.hpp) of cells [z, z + d], where zeta = z - mu and gamma = mu d. The
+// results do not include the factor e^{-zeta^2/2} (grid.md, section 6.3).
 template <int N>
 TIGHTDP_VINLINE void integrate(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {
     Vec sum_s{}, sum_t{};
@@ -84,7 +84,7 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec half = 0.5 * zeta * zeta;
         store(log_scale + i, -half);
         store(rel + i, (24.0 + 6.0 * half) * 0x1p-53);
-        // The derivative of log(dQ/dX), where X = e^y, by z is -(z + mu).
+        // The log density log(dQ/dX), for X = e^y at the loss y, has the derivative -(z + mu) by z.
         store(bend + i, d * (abs(left + mu) + d));
     }
     return most;

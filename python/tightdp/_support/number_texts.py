@@ -16,7 +16,7 @@ _DIGITS = 18
 """Number of significant digits to which a double can be rounded, up or down, and still read back as the same double. A
 unit of the last digit is less than half the distance to the next double."""
 _BEFORE_POINT = 400
-"""Bound on the number of digits before the point. A double has at most 309, and the format % multiplies it by 100."""
+"""Bound on the number of digits before the point. A double has at most 309, and the format % adds two."""
 
 
 def format_up(x: float, spec: str = "") -> str:
@@ -24,7 +24,7 @@ def format_up(x: float, spec: str = "") -> str:
 
     Use it for numbers that must not be understated, such as the upper end of a bound. ``spec`` is a format
     specification of a float. An empty specification gives the shortest text that is rounded up and reads back as ``x``.
-    Raises ValueError for a specification that floats do not have.
+    Raises ValueError if ``format`` refuses it.
 
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
@@ -35,7 +35,7 @@ def format_up(x: float, spec: str = "") -> str:
 def format_down(x: float, spec: str = "") -> str:
     """Returns ``format(x, spec)``, rounded down. Use it for numbers that must not be overstated, such as a lower end.
 
-    Raises ValueError for a ``spec`` that floats do not have.
+    Raises ValueError if ``format`` refuses ``spec`` for a float.
 
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'
@@ -84,7 +84,7 @@ def _round_decimal_to_places(exact: Decimal, places: int, rounding: str) -> Deci
 
 
 def _format_fixed_number(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
-    """Returns the digits before the point and after it, for the formats f and %."""
+    """Returns the digits before and after the point, for the formats f and %."""
     _, digits, exponent = _round_decimal_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
@@ -101,10 +101,10 @@ def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) 
 
 
 def _place_decimal_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
-    """Returns the digits before the point and after it, and the exponent, for all formats but f and %.
+    """Returns the digits of ``d`` before and after the point, and the exponent, for all formats but f and %.
 
-    If ``keep`` is True, zeros at the end are kept. If the format has no letter, at least one digit follows the point.
-    An empty specification uses an exponent from 10^16 on.
+    If ``keep`` is True, zeros at the end are kept. In a text without format letter and exponent, at least
+    one digit follows the point. An empty specification uses an exponent from 10^16 on.
     """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()

@@ -1,5 +1,5 @@
-"""Audits by many runs with the canary, a record that the auditor makes up, and many runs without it. A threshold on a
-score tells the two kinds of runs apart (docs/theory/audit.md)."""
+"""Audits by many runs with and without the canary, which is a record that the auditor makes up. A threshold on a score
+tells the two kinds of runs apart (docs/theory/audit.md)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def paired(
         the limits from the other scores alone.
     holdout : the fraction of the scores, from the first one on, that only serve to choose the threshold, in (0, 1).
 
-    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The limits are Clopper and Pearson's. Each of the two
-    limits is wrong with probability at most half of 1 - confidence. If ``thresholds`` are given, this probability is
-    divided by the number of tests.
+    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. The two rates at which runs with and without the
+    canary pass the threshold have Clopper and Pearson's limits. Each of the two limits is wrong with probability at
+    most half of 1 - confidence. If ``thresholds`` are given, this probability is divided by the number of tests.
 
     Raises ValueError for an argument of another shape or out of its range.
 
@@ -125,7 +125,9 @@ def _bound_attack_error_rates(
 def _choose_attack_threshold(
     with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
 ) -> tuple[float, bool]:
-    """Returns the threshold with the best expected result on the kept runs, and whether scores above it are accepted.
+    """Returns the threshold with the best expected result, and whether scores above it speak for the canary.
+
+    ``kept_with`` and ``kept_without`` are the numbers of scores from which the limits will be computed.
 
     The evidence is valid for any choice of the threshold. So approximate limits are enough here, and Wilson's limits
     are computed for all thresholds at once.

@@ -1,4 +1,4 @@
-"""Base class of private estimators, which trains a model by an algorithm within a budget and keeps the account."""
+"""Base class of private estimators. It trains a model by an algorithm within a budget and keeps the account."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from .shared.ownership import check_not_estimator_part
 from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""Two counts before the first run: of all runs, and of the runs on records that were in no earlier run."""
+"""Counts before the first run: of all runs, and of the later runs on records that were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
@@ -88,8 +88,8 @@ class PrivateEstimator(NestedParameters):
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         """Checks an array, its targets and its weights, and returns them as records.
 
-        The weights are divided by ``largest``, the largest weight that counts. ``again`` says that this run continues
-        the last one.
+        Weights above ``largest`` count as ``largest``, and all weights are divided by ``largest``. ``again`` says that
+        this run continues the last one.
         """
         raise NotImplementedError
 
@@ -247,7 +247,7 @@ class PrivateEstimator(NestedParameters):
         self._settings: dict[str, NDArray[Any]] = settings
 
     def _scale_features(self, features: Array) -> Array:
-        """Returns features within the bounds of the last fit."""
+        """Returns features clipped to the bounds of the last fit and mapped to [0, 1], or unchanged without bounds."""
         return scale_features_for_estimator(
             resolve_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
         )

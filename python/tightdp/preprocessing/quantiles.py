@@ -28,16 +28,16 @@ DIGITS = 20
 """Number of binary digits of a level. Levels are rounded to multiples of 2^-20, so that sums are integers in units of
 2^-20."""
 OCTAVES = range(-20, 43)
-"""Exponents of the powers of two at which the octaves of the full grid begin. An octave is the interval from a number
-to its double. The full grid is searched if no range is declared."""
+"""Exponents of the powers of two at which the octaves of the full grid begin. The full grid is searched if no
+range is declared. An octave is the interval from a number to its double."""
 STEPS = 32
 """Number of grid points in an octave. Successive points differ by 3 %, which is fine enough for clipping and imputing.
 The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on the full grid takes
 12 rounds."""
 MARGIN = 3.0
 """Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, the
-search could take noise in a region without values for a few values, and end far from the data. With this margin, any of
-ten noisy counts in such a region misleads the search with probability 1.3 %."""
+search could take noise in a region without values for a few values, and end far from the data. With this margin, the
+probability that at least one of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
 """Largest share of the records that may lie below the lower bound, or above the upper bound. With a larger share, the
 bounds would enclose only the middle of a column's values."""
@@ -94,8 +94,8 @@ def search_quantiles(
 ) -> NDArray[np.intp]:
     """Returns private quantiles as indices of grid points, of shape (levels, columns).
 
-    Quantile i of a column is about the least grid point such that the share ``levels[i]`` of the column's values is at
-    most this point. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved
+    Quantile i of a column is about the least grid point that has the share ``levels[i]`` of the column's values at or
+    below it. There is one level, or there are two levels in ascending order. Levels other than 1/2 are moved
     toward 1/2 by ``MARGIN`` deviations of the noise. NaN values are left out, and infinite values count. The thresholds
     of a round depend on earlier releases, but the deviation of the noise does not.
     """

@@ -10,8 +10,8 @@ namespace tightdp::clipping {
 // al. 2016). `normalize` is C / (n + stability) (Bu et al. 2023, "automatic clipping").
 enum class Rule : int { flat, normalize };
 
-// Returns `factor`, but with `single` at most 2^127, so that a float32 can hold the result. A smaller factor only makes
-// the example shorter, and entries that are 0 stay 0.
+// Returns `factor`. If `single` is true, returns min(factor, 2^127), which a float32 can hold. A smaller factor only
+// makes the example shorter.
 TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
     return single && factor > 0x1p127 ? 0x1p127 : factor;
 }
@@ -20,8 +20,8 @@ TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
 // Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100, which is far more
 // than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
 // norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
-// contributes nothing. Under `flat`, F is exactly the weight if the norm is below max_norm by more than Rounding::slack
-// and the weight needs no rounding. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
+// contributes nothing. Under `flat`, F is exactly the weight if the norm is at most max_norm * (1 - rounding.slack) and
+// the weight needs no rounding. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
 // bits and may have been rounded up.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
@@ -37,10 +37,10 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
     return rounding.to_single ? round_down_to_single(factor) : factor;
 }
 
-// Returns the factor T of the exact form, in which sums are sums of integers, from the factor F of an example g. The
+// Returns the factor T of the exact form, in which integers are added. `factor` is the factor F of an example g. The
 // example adds the integers trunc(fl(T g_j)), where fl denotes rounding to floating point. The L2 norm of these
-// integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). T is exactly F / grid, because the
-// grid is a power of two. With `to_single`, T is F / grid rounded down to 24 bits. T is 0 if it would be subnormal.
+// integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). T is F / grid, which is exact
+// because the grid is a power of two. With `to_single`, T is rounded down to 24 bits. T is 0 if it would be subnormal.
 TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
     const double scaled = at_most(factor * inverse_grid, to_single);
     if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;

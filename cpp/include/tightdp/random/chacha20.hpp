@@ -1,4 +1,4 @@
-// The ChaCha20 block function (RFC 8439, section 2.3) over any word type.
+// The ChaCha20 block function (RFC 8439, section 2.3).
 //
 // Word is std::uint32_t, or a GCC/Clang vector of such words. In a vector, each lane computes a separate block. The
 // state is laid out as in Bernstein's original: a 64-bit block counter in words 12 and 13, and a 64-bit stream number

@@ -1,4 +1,4 @@
-// Converts a request to the structs that the threads of a device read.
+// Converts a request (ClipRequest) to the structs that the threads of a device read.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tightdp {
 
 // Returns a request in the form that a device reads. The result points to `table`, to which the segments of the request
-// are written. `lanes` is the number of lanes in the teams that compute the norms.
+// are written. Each norm is computed by a team of `lanes` threads.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
     std::int64_t tiles = 0;
@@ -38,8 +38,8 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     return clip;
 }
 
-// Returns the description of the exact form of a request. Norms are added in the order of the CPU's plan, and the
-// rounding in `clip` is set to match this order.
+// Returns the inputs of the exact form of a request, in which integers are added. Norms are added in the order of the
+// CPU's plan, and the rounding in `clip` is set to match this order.
 inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);

@@ -1,6 +1,6 @@
-// Aliasing, the error in delta of the infinite trapezoid rule along the line c + is (docs/theory/contour.md, section
-// 2). The result of the rule contains scaled copies of the curve delta(epsilon), shifted by multiples of the period 2
-// pi / step.
+// Aliasing, the error in delta of the infinite trapezoid rule along the line Re z = c (docs/theory/contour.md,
+// section 2). The result of the rule contains scaled copies of the curve delta(epsilon), shifted by multiples of the
+// period 2 pi / step.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Chooses the start and the angle of the ray on which the points z lie, and the angle of the paths on which the nodes
-// lie (docs/theory/rays.md, sections 1 and 5). The bounds hold for any choice, so estimates suffice.
+// Chooses the start and the angle of the ray of the outer integral, and the angle of the paths of the inner integrals
+// (docs/theory/rays.md, sections 1 and 5). The bounds hold for any choice, so estimates suffice.
 #pragma once
 
 #include <vector>

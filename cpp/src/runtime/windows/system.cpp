@@ -14,7 +14,7 @@
 
 namespace tightdp::system {
 
-// Counts the processors of the process's processor group, which has at most 64 processors.
+// Counts the processors that the process may use. They are in one processor group, which has at most 64.
 int processors() noexcept {
     DWORD_PTR process = 0, machine = 0;
     return GetProcessAffinityMask(GetCurrentProcess(), &process, &machine) ? std::popcount(process) : 0;
@@ -22,7 +22,7 @@ int processors() noexcept {
 
 std::size_t second_level_cache() noexcept try {
     DWORD bytes = 0;
-    GetLogicalProcessorInformation(nullptr, &bytes);  // returns the number of bytes that are needed
+    GetLogicalProcessorInformation(nullptr, &bytes);  // sets `bytes` to the size of the data
     std::vector<SYSTEM_LOGICAL_PROCESSOR_INFORMATION> parts(bytes / sizeof(SYSTEM_LOGICAL_PROCESSOR_INFORMATION));
     if (parts.empty() || !GetLogicalProcessorInformation(parts.data(), &bytes)) return 0;
     for (const auto& part : parts)

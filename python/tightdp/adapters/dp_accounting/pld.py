@@ -141,7 +141,7 @@ def _make_certified_pld(
 ) -> CertifiedDistribution:
     """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
 
-    Under REPLACE_ONE the mechanism is translated first. The translation has, for adding or removing a record, the
+    Under REPLACE_ONE the mechanism is translated first. For adding or removing a record, the translation has the
     dominating pair that ``mechanism`` has for replacing one.
     """
     run = Composition() if mechanism is None else mechanism * 1
@@ -367,7 +367,7 @@ def from_randomized_response(
 
 
 def __getattr__(name: str) -> Any:
-    """Returns any other name of dp_accounting's module or package, such as ``from_two_probability_mass_functions``."""
+    """Returns the object of dp_accounting with any other name, such as ``from_two_probability_mass_functions``."""
     if name == "privacy_loss_distribution":
         return sys.modules[__name__]
     for module in (theirs, dp_accounting.pld):

@@ -19,8 +19,9 @@ class PRVAccountant:
     """An accountant that composes privacy random variables, each up to ``max_self_compositions`` times (once by
     default).
 
-    The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, but have no effect. The bounds are those of the default engine, at any delta in (0, 1).
+    The bounds are certified, and hold both for adding and for removing a record. If a variable is a class of your own,
+    the bounds hold for removing a record only. ``eps_error``, ``delta_error`` and ``eps_max`` are checked, but have no
+    effect. The bounds are those of the default engine, at any delta in (0, 1).
 
     ``prvs`` are one or more variables of this package. In the methods, ``num_self_compositions`` is how often each
     variable is composed, once by default. Raises TypeError for other variables, and ValueError for a number out of its

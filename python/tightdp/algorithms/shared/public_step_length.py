@@ -6,8 +6,8 @@ sigma. The weight then moves by (total length) max_norm / signal, where the tota
 
     signal = B sqrt(T) / sigma.
 
-At a given privacy budget, the signal hardly depends on the number of steps. For full batches the signal is N, the
-number of records, divided by the noise multiplier of the whole run. So the total length can be chosen such that noise
+At a given privacy budget, the signal hardly depends on the number of steps. For full batches the signal is the
+number of records divided by the noise multiplier of the whole run. So the total length can be chosen such that noise
 gives each weight a wanted standard deviation, the spread. A larger total length means less bias and more noise.
 """
 
@@ -22,12 +22,12 @@ FRACTION = 0.02
 """Default sampling probability. With this probability 20 epochs have 1,000 steps, and shorter steps would not change
 the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
-"""Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On these, half
-or twice this factor costs .1 to .5% of accuracy."""
+"""Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On
+these data sets, half or twice this factor costs .1 to .5% of accuracy."""
 
 STRIDE = 8.0
-"""Length of a step, momentum included. Shorter steps give the same results. The length is 2 divided by 1/4, the largest
-curvature of a logistic loss along the intercept."""
+"""Length of a step, momentum included: the learning rate divided by (1 - momentum). Shorter steps give the same
+results. The length is 2 divided by 1/4, the largest curvature of a logistic loss along the intercept."""
 
 
 def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
@@ -58,9 +58,9 @@ def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momen
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
     are short enough for the intercept. Clipped gradients are bounded, and cannot make weights diverge. The gradient of
-    the penalty can make weights diverge, so r times the regularization is kept within half of the limit. A squared loss
-    can make weights diverge too. The curvature of this loss is at most |x|^2, which is at most the number of parameters
-    for features in [0, 1].
+    the penalty can make weights diverge, so r times the regularization is kept within half of the limit. The
+    curvature of a squared loss counts in the same way, because its gradients grow with the weights. This curvature is
+    at most |x|^2, which is at most the number of parameters for features in [0, 1].
     """
     longest = 2 * (1 + momentum) / bound_curvature_for_step_length(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization

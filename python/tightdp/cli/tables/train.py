@@ -212,7 +212,7 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         if X is None:
             columns, classifier, statement = fit_learned_columns(rows, kept, y, planned, classifier, arguments)
         else:
-            X[~kept] = np.nan  # such a record contributes nothing
+            X[~kept] = np.nan  # a record outside of the mask contributes nothing
             statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
     finally:
         progress.close()
@@ -290,7 +290,7 @@ def _print_command_charge(
     X: NDArray[np.float64] | None,
     records: int,
 ) -> int:
-    """Prints the charge of training, and the spent share of the ledger before and after it.
+    """Prints the charge of training, and the spent share of the ledger before and after the charge.
 
     Returns the exit code, which is 3 if the ledger does not cover the charge.
     """
@@ -350,7 +350,7 @@ def _make_command_classifier(
         public_size=arguments.public_size,
         regularization=arguments.regularization or 0.0,
         random_state=arguments.seed,
-        callback=lambda done, total: progress(done, total),  # copies of the classifier share this function
+        callback=lambda done, total: progress(done, total),  # copies of the classifier share ``progress``
     )
 
 

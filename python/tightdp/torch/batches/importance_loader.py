@@ -29,12 +29,12 @@ from .batch_places import BatchPlaces, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
-"""The records of one process. A physical batch holds the records that go through the model together. The first iterator
-has the places of the records in each physical batch, or None without padding. The second yields parts, which are
-collated records of one shape and their number."""
+"""The records of one process, in physical batches. A physical batch holds the records that go through the model
+together. For each physical batch, the first iterator has the records' places (rows), or None without padding. The
+second iterator yields parts. A part is collated records of one shape, and their number."""
 NORM_STREAMS = 2**62
 """Number of the first stream of random numbers for noise on sums of norms. Each step has two streams with smaller
-numbers, for drawing candidates and for the coins that decide which candidates take part."""
+numbers: one for drawing candidates, and one for the coins that decide which candidates take part."""
 
 
 class ImportanceCandidates:
@@ -95,8 +95,8 @@ class ImportanceCandidates:
 
     def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
-        # One process has the record's norm, and the others have 0. So the sum over processes of the norms' bits, read
-        # as integers, has the bits of the norm.
+        # One process has the record's norm, and the other processes have 0. The bits of these numbers are added as
+        # integers, so the sum has the bits of the norm.
         world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
@@ -106,7 +106,7 @@ class ImportanceCandidates:
         return self._norms
 
     def make_norm_noise_source(self, number: int) -> RandomSource:
-        """Returns the source of the noise for the released sum of norms with this number."""
+        """Returns the source of the noise for the released sum of norms that has this ``number``."""
         return self._key.make_source_at(NORM_STREAMS + number)
 
 

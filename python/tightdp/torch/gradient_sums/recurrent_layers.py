@@ -43,13 +43,13 @@ def _step_relu_layer(x: Any, h: Any, state: Any) -> Any:
 
 
 def _step_lstm(x: Any, h: Any, state: Any) -> Any:
-    """Returns the next state of an LSTM, its output and its memory."""
+    """Returns the next state of an LSTM, which is the list of its output and its memory."""
     take, keep, new, show = (x + h).chunk(4, -1)
     memory = torch.sigmoid(keep) * state[1] + torch.sigmoid(take) * torch.tanh(new)
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-# Functions that compute one step, by PyTorch's functions for whole layers and for single cells.
+# PyTorch's functions for whole layers and for single cells, each with the function that computes one step.
 _SEQUENCES = {
     torch.gru: _step_gru,
     torch.rnn_tanh: _step_tanh_layer,
@@ -77,7 +77,7 @@ def _compute_recurrent_layers(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Returns the outputs of the last layer at all times, and then the last states of all layers, as PyTorch does."""
+    """Returns the outputs of the last layer at every step, and then the last states of all layers, as PyTorch does."""
     x = x.transpose(0, 1) if batch_first else x
     starts = [start] if isinstance(start, torch.Tensor) else list(start)
     directions, last = 1 + bidirectional, []

@@ -23,8 +23,8 @@ ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
 last bits of a gradient may depend on other records that go through the model at the same time."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
-"""Collated records of one form (structure, types and shapes), their number, and their places (None if the records fill
-all places)."""
+"""Collated records of one form (structure, types and shapes), their number, and their places, which are rows of a
+physical batch (None if the records fill all places)."""
 Read = Callable[[RecordIndices, int], list[AloneRead]]
 """Function that reads each record alone. The coins (seeds) follow from the record's index and the number of a trial."""
 Take = Callable[[list[PlacedPart], int], list[Any]]
@@ -43,7 +43,7 @@ class Audit:
     "model or loss_fn" if a copy of the model does not tell which. ``no_gradient`` says that the gradients of all
     records were zero or not finite. All findings are as private as the records.
 
-    ``arithmetic`` is the arithmetic of the run, which decides how far above 1 roundings may carry a distance.
+    ``arithmetic`` is the arithmetic of the run, which decides the tolerance for rounding errors.
     ``PrivateRun.audit`` makes the findings, and raises an error for a wrong argument.
 
     >>> from tightdp.torch import Audit
@@ -80,8 +80,8 @@ def _is_within_norm_bound(moved: float, kept: float, arithmetic: str) -> bool:
 class _LocalityTrial:
     """A trial of an audit, which reads the records three times.
 
-    The first time the tried record is left out, the second time it is at position ``at``, and the third time it is left
-    out again.
+    The tried record is left out the first time, is at position ``at`` the second time, and is left out again the third
+    time.
     """
 
     def __init__(
@@ -91,12 +91,13 @@ class _LocalityTrial:
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
         forms = [describe_tensor_form(one.batch) for one in self._among]
-        # If records go one after the other, each record is a part of its own. All parts then have the same coins.
+        # If records go one after the other, each record is a part of its own, at place 0. So all parts have
+        # the same coins.
         self._groups = [[i] for i in range(len(forms))] if one_by_one else group_tensor_forms(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
     def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
-        """Returns how far the record moves the sums, how far it moves later sums, and whether any sum is not zero."""
+        """Returns the record's distances ``moved`` and ``kept`` (``Audit``), and whether any sum is not zero."""
         before = take(self._place_others(self._without), self._number)
         there = take([self._join_group(self._among, group) for group in self._groups], self._number)
         after = take(self._place_others(self._again), self._number)
@@ -104,7 +105,7 @@ class _LocalityTrial:
         return _measure_distance_of_sums(plan, before, there), _measure_distance_of_sums(plan, before, after), some
 
     def find_faulty_reader(self) -> str:
-        """Returns the code that read other records differently: "dataset", "collate_fn", or "" if neither did."""
+        """Returns the code whose results for other records changed: "dataset", "collate_fn", or "" for neither."""
         among = self._among[: self._at] + self._among[self._at + 1 :]
         times = list(zip(self._without, among, self._again, strict=True))
         if any(not one.raw == other.raw == last.raw for one, other, last in times):
@@ -137,10 +138,10 @@ class _LocalityTrial:
 def measure_record_locality(
     read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
-    """Measures the distances for each of the last ``tried`` records, put before the other records, in their middle and
-    after them.
+    """Measures the distances for each of the last ``tried`` records.
 
-    Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
+    Each record is tried at three positions: before the other records, in the middle of them, and after them. Each of
+    these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
     a copy of the model, made before the audit. If ``outputs`` is True, this function uses a loss that is computed from
     the outputs of the model alone. Otherwise it uses the loss function of the user.
     """

@@ -1,4 +1,4 @@
-"""Records every call of the forward pass through which a trained parameter goes.
+"""Records every function call of the forward pass that uses a trained parameter.
 
 PyTorch passes all calls of its functions to a ``TorchFunctionMode``. So functions are recorded, and not modules. A
 parameter that several modules share, or that the model uses without a module, is recorded like any other parameter. A
@@ -51,8 +51,8 @@ class RecordedCall:
     """A recorded call of one of PyTorch's functions.
 
     ``edge`` is the place in PyTorch's graph where the backward pass computes the gradient by (with respect to) the
-    call's output or an argument of the call. ``parts`` gets this gradient, and returns the factors of the gradients by
-    the parameters in the call.
+    call's output or an argument of the call. ``parts`` gets this gradient, and returns the parameters in the call, each
+    with the ``GradientFactors`` of its gradients.
     """
 
     edge: Any
@@ -61,7 +61,7 @@ class RecordedCall:
     """Tensors that ``parts`` reads, each with its version at the time of the call."""
     kind: Kind
     before: list[Any]
-    """Nodes of PyTorch's graph that computed the arguments of the call, except the parameters in it."""
+    """Nodes of PyTorch's graph that computed the arguments of the call, except its trained parameters."""
 
     @property
     def has_unchanged_inputs(self) -> bool:
@@ -69,7 +69,7 @@ class RecordedCall:
 
 
 class CallRecorder(TorchFunctionMode):
-    """A context that records the calls with ``parameters``, while each record goes through a model alone."""
+    """A context that records the calls that use ``parameters``, while a model is applied to each record on its own."""
 
     def __init__(self, parameters: dict[str, Any], axis: RecordAxis) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class CallRecorder(TorchFunctionMode):
         self._axis, self._stopped = axis, False
 
     def stop_recording(self) -> list[RecordedCall]:
-        """Stops recording and returns the calls. Calls that a checkpoint repeats in the backward pass are left out."""
+        """Stops recording and returns the calls. Calls that activation checkpointing repeats are left out."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
@@ -153,7 +153,7 @@ class CallRecorder(TorchFunctionMode):
     def _record_repeated_parameter(self, func: Any, each: Any, p: Any) -> Any:
         """Records the array ``each`` of a parameter that is repeated for each record, and returns this array.
 
-        The backward pass computes gradients by the array.
+        The backward pass computes the gradients with respect to this array.
         """
         self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each

@@ -1,4 +1,4 @@
-"""Exact sums of gradients, computed by one backward pass if the form of the records allows it, else by
+"""Exact sums of gradients, computed by one backward pass where the form of the records allows one, and otherwise by
 ``torch.func``."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..randomness.global_generators import find_model_device, seed_model_pass
 
 
 class AutoSums(ProductSums):
-    """The integer sums of clipped gradients, in steps of the grid that ``ProductSums`` uses.
+    """The sums of clipped gradients, as integer multiples of the step of the grid that ``ProductSums`` uses.
 
     Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record (the
     structure, the types and the shapes of its tensors) decides between these ways. One backward pass is tried on a
-    record of zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
-    (docs/theory/exact-products.md, section 7).
+    record of zeros of the same form. So the way, and with it the rounding of a record's gradient, depends neither
+    on values nor on other records (docs/theory/exact-products.md, section 7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class AutoSums(ProductSums):
 
 
 def resolve_sum_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
-    """Returns the arithmetic. For "auto" the algorithm, the norm bounds and the types of the layers decide."""
+    """Returns the arithmetic of the sums. For "auto", the algorithm ``name``, the norm bounds and the layers decide."""
     if arithmetic != "auto":
         return arithmetic
     try:

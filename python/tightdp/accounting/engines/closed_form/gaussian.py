@@ -1,4 +1,4 @@
-"""The curve of any number of Gaussians, that is delta as a function of epsilon (docs/theory/closed-forms.md section 2,
+"""The curve (delta as a function of epsilon) of any number of Gaussians (docs/theory/closed-forms.md section 2,
 docs/theory/gaussian.md).
 
 The mu of a Gaussian is the inverse of its noise multiplier. Under composition the mu^2 add up.
@@ -35,12 +35,12 @@ class GaussianCurve(PrivacyCurve):
         return Range(lower, upper)
 
     def invert_delta(self, delta: float) -> Range:
-        """Returns epsilon from the compiled core if that is certified, or else from monotonicity and a tail bound."""
+        """Returns epsilon from the compiled core in its certified range, or else from monotonicity and a tail bound."""
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)
         lower = gaussian_epsilon(min(lo, _MOST), max(delta, _SMALLEST))[0] if lo >= _LEAST else 0.0
-        if lo > _MOST:  # at a fixed delta, a = eps/mu - mu/2 grows with mu: delta at a fixed a grows with mu
+        if lo > _MOST:  # delta at a fixed a = eps/mu - mu/2 grows with mu, so a at a fixed delta grows with mu
             lower = max(lower, (Range(lo) * (0.5 * Range(lo) + (Range(lower) / _MOST - 0.5 * _MOST))).lo)
         if hi <= _MOST and delta >= _SMALLEST:
             upper = gaussian_epsilon(max(hi, _LEAST), delta)[1] if hi > 0 else 0.0

@@ -1,10 +1,11 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
-A selection has a range eta: its privacy loss takes two values whose difference is eta. The curve is delta as a function
-of epsilon, eps. The worst adversary's curve for the selections alone (``bounded_range.py``) is computed at nodes, which
-are values L of eps. Between nodes the curve is linear in x = e^eps, and it is convex. So it is the curve of a loss
-distribution with masses on the nodes L: a weighted sum of the terms max(0, 1 - e^(eps - L)). Composed with Gaussians,
-each of these terms becomes the Gaussian curve at eps - L. The result is a sum of positive terms.
+A selection has a range eta: its privacy loss takes two values whose difference is eta. A curve is delta as a function
+of epsilon (eps). The worst adversary's curve for the selections alone (``bounded_range.py``) is computed at nodes,
+which are values L of eps. Between nodes it is interpolated linearly in x = e^eps. The interpolated curve is convex.
+So it is the curve of a loss distribution with masses on the nodes L: a weighted sum of the terms
+max(0, 1 - e^(eps - L)). Composed with Gaussians, each of these terms becomes the Gaussian curve at eps - L. The result
+is a sum of positive terms.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ second."""
 SECANTS = 40
 """Largest number of secant steps of the inversion."""
 CLOSE = 1e-11
-"""Distance of log delta from its target at which the inversion stops. It is also the relative step by which epsilon is
-then increased until it is certified."""
+"""Distance of log delta from its target at which the inversion stops. It is also the first of the relative steps by
+which epsilon is then increased until it is certified."""
 FAR = 1e20
 """Largest epsilon that is tried. Epsilon is at most about mu^2 / 2, and mu^2 is at most 1e18."""
 _LEAST = 1e-290
-"""Delta below which the curve of the masses may be inaccurate because of underflow. A constant bounds the adversary's
-curve there."""
+"""Delta below which a curve that is computed from masses may be inaccurate because of underflow. The floor of
+``build_gaussian_selection_masses`` bounds the adversary's curve there."""
 _SHIFT = 2.0**-50
 """Bound on the rounding errors of eps - L and of L, divided by (1 + |eps| + the largest L). The rounding of e^L is
 relative, so it acts like a constant shift of L, which the term 1 covers."""
 
 
 def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> bool:
-    """Tells whether the Gaussians and the selections are in the ranges served, and take at most a tenth of a second."""
+    """Tells whether this module serves the Gaussians and the selections, in at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
         and mu_squared.hi <= 1e18
@@ -75,8 +76,8 @@ class GaussianSelections(PrivacyCurve):
     def invert_delta(self, delta: float) -> Range:
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
-        The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
-        Gaussian with the zCDP of all steps together. The result is increased until it is certified.
+        The search starts near the epsilon of a Gaussian with the zCDP of all mechanisms together. The search takes
+        secant steps. If a step leaves the bracket, the bracket is halved. The result is increased until certified.
         """
         if delta == 0:
             return Range(0.0, INF)
@@ -121,8 +122,8 @@ def build_gaussian_selection_masses(eta: float, count: int) -> tuple[Array, Arra
     x = np.exp(losses)
     slopes = np.concatenate(([-1.0], np.diff(curve) / np.diff(x), [0.0]))
     weights = np.maximum(np.diff(slopes), 0.0)
-    # ``found`` is sum_j weights_j max(0, x_j - x) at 0 and at the nodes, summed from the last node down: all terms are
-    # positive.
+    # ``found`` is sum_j weights_j max(0, x_j - x) at x = 0 and at the nodes. It is added from the last node down, so
+    # that all terms are positive.
     steps = np.diff(x, prepend=0.0)
     found = np.append(np.cumsum((steps * np.cumsum(weights[::-1])[::-1])[::-1])[::-1], 0.0)
     wanted = np.concatenate(([1.0], curve))
