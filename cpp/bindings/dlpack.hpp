@@ -119,7 +119,7 @@ struct RowsView {
     void* data = nullptr;
     std::optional<Dtype> dtype;
     std::vector<std::int64_t> shape;
-    std::ptrdiff_t stride = 0;  // distance of rows in bytes
+    std::ptrdiff_t stride = 0;  // distance between successive rows in bytes
     bool contiguous = false;    // true if each row is contiguous in memory
     bool writable = true;
     std::shared_ptr<const DlpackArray> owner;  // owner of the memory. Null for arrays of NumPy

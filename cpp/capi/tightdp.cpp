@@ -24,11 +24,11 @@ using tightdp::Mechanism;
 
 constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
-// The message of this thread's last error, of a fixed size, because a message about a lack of memory must not need
+// The message of this thread's last error. The buffer has a fixed size, so that reporting a lack of memory needs no
 // memory.
 thread_local char last_error[256] = "";
 
-// Stores a message, shortened if necessary, and returns the code.
+// Stores the message `what`, shortened if necessary, and returns `code`.
 int failed(int code, const char* what) noexcept {
     std::size_t n = 0;
     for (; what[n] && n + 1 < sizeof last_error; ++n) last_error[n] = what[n];
@@ -55,7 +55,7 @@ int guarded(Work work) noexcept {
     const Untrapped untrapped;
     try {
         work();
-        last_error[0] = '\0';  // removes a message that a callback may have left
+        last_error[0] = '\0';  // removes a message that the caller's run_at may have left
         return TIGHTDP_OK;
     } catch (const std::invalid_argument& e) {
         return failed(TIGHTDP_INVALID_ARGUMENT, e.what());

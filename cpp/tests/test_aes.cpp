@@ -1,5 +1,5 @@
-// Tests tightdp/random/aes.hpp and all functions that compute tiles of AES-256. The functions are compared with the
-// examples of the standards FIPS 197 and SP 800-38A, and with each other.
+// Tests tightdp/random/aes.hpp and all functions that compute tiles (256 random words each) by AES-256. The functions
+// are compared with the examples of the standards FIPS 197 and SP 800-38A, and with each other.
 #include <cstdint>
 #include <vector>
 

@@ -22,8 +22,8 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
                                 SampledLaw{20, 1e-9, false}};
 
 // Tests the cells of the support of a privacy loss Y. All mass but the tail must be in cells, no cell may be negative,
-// and the mean of the cells must be E[Y] to within half a cell. The reversed law must give -y the probability of y
-// times e^{-y}.
+// and the mean of the cells must be E[Y] to within half a cell. At -y, the reversed law must have e^{-y} times
+// the probability that the law has at y.
 void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
@@ -85,7 +85,7 @@ void rounding_of_a_cut_block() {
 }
 
 // Tests the rounding errors of sums over a block. One mass is 1/2. Each other mass rounds down when it is added to 1/2,
-// and up when it is discounted before. Even on machines with short vectors, only few masses may be added to 1/2.
+// and its product with `decay` rounds up. Even on machines with short vectors, only few masses may be added to 1/2.
 void rounding_of_a_whole_block() {
     constexpr double unit = 0x1p-53, h = 1e-3;
     std::vector<double> p(Curve::kBlock, 0.5), decay(Curve::kBlock, 1);

@@ -4,7 +4,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Adds the first `written` pieces by code that the compiler unrolls, and the rest in a loop.
+// Sums the first `written` of the `pieces` arrays w[j] and m[j] in unrolled code, and the rest in a loop.
 template <int written>
 inline __attribute__((always_inline)) void window(const double* const* w, const double* const* m, int pieces,
                                                   const double* q, const double* p, const double* v, double scale,

@@ -1,5 +1,5 @@
-// Computes the exact form of a clipped sum on a device: squares, factors and integer sums, and then the noise. Compile
-// without contraction of a * b + c to fused multiply-adds.
+// Computes clipped sums in the exact form (clipped_sum.hpp) on a device: squares and clipping factors of rows, integer
+// sums, and noise. Compile without contraction of a * b + c to fused multiply-adds, to get the bits of the CPU.
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"
@@ -12,7 +12,7 @@ unsigned launched(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
-// Writes the outputs from the integer sums.
+// Adds the noise to the integer sums, and writes the outputs.
 void finish(const DeviceClip& clip, const ExactFinish& f, cudaStream_t stream) {
     exact_finish_kernel<<<launched(ceiling(clip.columns, kSumThreads)), kSumThreads, 0, stream>>>(clip, f);
     check(cudaGetLastError(), "the launch of the noise");

@@ -16,8 +16,8 @@ namespace {
 constexpr int kOutputs = 4, kColumns = 32, kParts = 2 * kOutputs;
 constexpr int kWords = 2 * kLanes;
 using Words = std::int32_t __attribute__((vector_size(8 * kLanes)));
-// Number of registers of columns that are added side by side. With two registers of columns, four outputs of two parts
-// make sixteen sums. With more than sixteen sums, GCC 12 keeps some sums in memory, which takes twice as long.
+// Number of registers that hold neighbouring columns. Each of four outputs has two parts, so two such registers need
+// sixteen registers of sums. With more sums, GCC 12 keeps some in memory, which takes twice as long.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kVecs = 2;
 #else
@@ -41,7 +41,7 @@ struct MultiplyAdd {
 
 // Adds the same products as MultiplyAdd, in one instruction of the extension VNNI. The instruction is written in
 // assembler, so that the compiler may not use the extension elsewhere in this file. Processors without the extension
-// run the other functions.
+// use MultiplyAdd.
 struct DotProduct {
     TIGHTDP_VINLINE void add([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
 #if defined(TIGHTDP_ISA_avx512)

@@ -14,8 +14,8 @@ namespace {
 // the lower weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
-// Writes the masses of a density to `cells`, tilted as described at Cells (lattice.hpp). Makes `slack` at least the
-// error of each cell's ends.
+// Writes the masses of a density to `cells`, tilted as described at Cells (lattice.hpp). Raises `slack` to the largest
+// error of the cells' ends, if this error is larger.
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
                  double& slack, double& work) {
     alignas(64) double x[CellBlock::kCells + 8], mass[CellBlock::kCells], spread[CellBlock::kCells],
@@ -60,8 +60,8 @@ class Builder {
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // The points x_i have rounding errors, unless each of them is a double. An atom within snap_ of a point counts
-        // as lying on this point.
+        // Lattice points have rounding errors, unless all of these points are doubles. An atom within snap_ of a point
+        // counts as lying on this point.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {
@@ -109,7 +109,7 @@ class Builder {
             64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + anchor) + std::abs(tilt) * places;
         const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
-        const bool added = all > 1 + allowed;  // bounds on tails may have added P-mass, and then also Q-mass
+        const bool added = all > 1 + allowed;  // bounds on tails may have added both P-mass and Q-mass
         return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) &&
                std::exp(total(out.lower, -tilt)) + out.infinity_lower <= 1 + allowed;
     }
@@ -152,8 +152,8 @@ class Builder {
 
     static double finite(double x) { return std::isfinite(x) ? x : 0; }
 
-    // Adds an atom to the point on which it lies up to errors, or to the cell that contains it, or to the mass outside
-    // of the lattice.
+    // Adds an atom to a lattice point if the atom lies on the point up to rounding errors. Otherwise adds the atom to
+    // the cell that contains it, or to the mass outside of the lattice.
     void add(const Atom& atom) {
         const auto last = static_cast<double>(cells_.mass.size());
         const double y = atom.loss, r = (y - lattice_.anchor) / lattice_.h - static_cast<double>(first_);

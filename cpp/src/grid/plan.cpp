@@ -8,21 +8,22 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// Largest ratio of a plan's cost to the number of points that the largest level may have. The cost (Shape::cost) is
+// Largest ratio of a plan's cost to Target::most_points, the limit on the points of a level. The cost (Shape::cost) is
 // about the number of points of all levels.
 constexpr double kMostCost = 3;
 // If all atoms of a single distribution lie on the points of one lattice, this lattice is used. For `count` steps,
-// kMostLean is then the largest value of tilt * spacing - ln(count). At this value, the event that all steps have their
-// largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A larger value
-// would only magnify rounding errors at smaller losses.
+// kMostLean is then the largest value of tilt * spacing - ln(count). Consider two events: all steps have their
+// largest loss, or one step has the next smaller loss. At kMostLean, the first event has e^3 times the tilted weight of
+// the second. A larger value would only magnify rounding errors at smaller losses.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;
-// Each level takes the fourth power of the level before. This doubles the standard deviation, and the spacing doubles
+// Each level composes four copies of the level before. This doubles the standard deviation, and the spacing doubles
 // too.
 constexpr double kRadix = 4;
 
-// fit() chooses a round number between the smallest spacing that needs no more points and kLeeway times this spacing.
+// fit() chooses a round number between `least` and kLeeway * `least`. Here `least` is the smallest spacing at which the
+// points of each level still suffice.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
@@ -44,8 +45,8 @@ double roundest(double least, double most) {
     return most;
 }
 
-// Returns the fraction of a distribution that even the best lattice would not carry exactly. This is all mass but the
-// mass at infinity and the atoms that lie on the distribution's own lattice.
+// Returns the fraction of a distribution that even the best lattice would not carry exactly. This fraction is 1 minus
+// the mass at infinity, and minus the mass of the atoms that lie on the distribution's own lattice.
 double rough_mass(const Law& law) {
     double on = 0;
     for (const Atom& a : law.atoms) {
@@ -57,8 +58,8 @@ double rough_mass(const Law& law) {
 
 // Returns the leader: the distribution whose step the spacing should divide. The leader has the largest share of the
 // variance among the distributions that have a step. If there are many distributions, there is a leader only if one
-// distribution has most of the variance. Another leader would be of little use, and the lattice would change whenever
-// the leader changes.
+// distribution has most of the variance. A leader with less would be of little use, and the lattice would change
+// whenever the leader changes.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = -1, all = 0;
@@ -73,8 +74,8 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
 
 // Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, the steps of a few
 // other distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible,
-// the number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while
-// it gets coarser.
+// the number of cells in the leader's step is divisible by 2^levels. The leader's atoms then stay on the lattice, whose
+// spacing doubles at each later level.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     // The bounds hold for any number of tries, because a spacing that misses atoms only makes bounds wider. 4096 tries
     // take a tenth of a millisecond.
@@ -134,8 +135,9 @@ struct Shape {
     double most = 0;  // points of the largest level, or cost / kMostCost if that is more
 };
 
-// Returns the difference, in nats, between two bounds on ln delta by one moment (Saddle): at this tilt and at the best
-// tilt. At this tilt the relative error of delta is e^loss times the error at the best tilt.
+// Returns the loss of precision at a tilt, in nats. For this tilt and for the best tilt, one moment gives a bound on
+// ln delta (Saddle), and the loss is the difference of the two bounds. At this tilt the relative error of delta is
+// e^loss times the error at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -151,10 +153,10 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
 // same when the composition, delta or epsilon changes a little.
 double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
     // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. The number
-    // of points is rounded up to a power of two, so the longer window doubles it in one of seven cases. The tilt may
-    // also lose one nat of precision, which is half a decimal digit.
+    // of points is rounded up to a power of two, so the longer window doubles this number in one of seven cases. The
+    // tilt may also lose one nat of precision, which is half a decimal digit.
     constexpr double kAbout = 1.1, kNats = 1;
-    constexpr int kTries = 12;  // down to a 72nd of the best tilt, which is 0.7^12
+    constexpr int kTries = 12;  // down to about a 50th of the best tilt, which is 0.7^11
     // Relative errors grow by the factor e^loss, and should stay small compared with the width.
     const double most_loss = target.digits + target.log_width;
     const auto length = [&](double tilt) {
@@ -212,7 +214,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
-    // The number of levels is limited so that the first level has steps to multiply.
+    // The number of levels is limited, so that some part has at least one step at the first level.
     const double most = std::ranges::max(parts, {}, &Part::count).count;
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
@@ -224,7 +226,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
-            // Even if the curve is nearly flat, a window needs some points, so that it differs from an empty one.
+            // A window needs some points even if the curve is nearly flat. Without points, the window would be empty.
             const double widest = std::min(last * std::sqrt(share), std::max(w.right - w.left, 1e-300) / kLeastPoints);
             const double h = l > 0   ? 2 * shape.spacing.back()
                              : exact ? law->step

@@ -10,7 +10,7 @@
 namespace tightdp::grid {
 namespace {
 
-// Smallest spacing h of a lattice at which products with e^h may exceed the range of doubles.
+// Limit on the spacing h of a lattice. From this limit on, products with e^h may exceed the range of doubles.
 constexpr double kWide = 300;
 
 // Constants of one lattice. Masses at a point x are stored times e^{tilt x}, and masses of a cell times e^{tilt x} for
@@ -26,9 +26,9 @@ struct Steps {
     double tiny;        // bound on the relative rounding error of a weight
 };
 
-// Makes the privacy profile of the weights w convex. The profile is linear in e^eps between the points, and it is
-// concave at a negative weight. There it is replaced by the chord between the neighbouring points, which lies below it
-// (grid.md, Lemma 5). Weights are rounded down.
+// Makes the privacy profile of the weights w convex. Between the points, the profile is linear in e^eps. At a point
+// with a negative weight, the profile is concave. There the chord between the neighbouring points replaces the profile,
+// and this chord lies below the profile (grid.md, Lemma 5). Weights are rounded down.
 void make_convex(std::vector<double>& w, const Steps& k) {
     const double less = 1 + k.tiny;
     const std::size_t last = w.size() - 1;
@@ -83,16 +83,16 @@ void make_convex(std::vector<double>& w, const Steps& k) {
 
 // Bound on how far a privacy profile lies below its chord over a cell (grid.md, formula 3). The chord is the line, as a
 // function of e^eps, through the profile's values at the ends of the cell. At the fraction m of the cell, measured in
-// e^eps, the bound is the smallest of left m, most and right (1 - m).
+// e^eps, the bound is the smallest of `left` * m, `most` and `right` * (1 - m).
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
 // Returns how far the lower side's profile, which consists of chords, lies below a given privacy profile at each point.
-// These distances are such that the chords lie below the profile between the points too (grid.md, section 3.2). A cell
-// with much mass needs large distances at its ends. At the point that it shares with a cell of little mass, a large
-// distance would use up the mass of that cell, so the distance there is limited. The distance at the other end of the
-// cell with much mass is increased instead. `curve` holds the values of the profile at the points.
+// These distances are such that the chords lie below the profile between the points too (grid.md, section 3.2). A heavy
+// cell, one with much mass, needs large distances at its ends. If its neighbour is light, a large distance at the
+// shared point would use up the neighbour's mass. The distance at this point is therefore limited, and the distance at
+// the heavy cell's other end is increased instead. `curve` holds the values of the profile at the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);
@@ -162,8 +162,8 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
     for (std::size_t i = 0; i < n; ++i) {
         const double error = cells.error[i], most = cells.mass[i] * (1 + error);
         if (!(error < 0.1) || !(most > 0)) continue;
-        // Mass and spread are rounded so that neither the mass nor the ratio spread / mass grows (grid.md, section
-        // 3.1).
+        // Mass and spread are rounded so that neither the mass nor the quotient spread / mass grows (grid.md,
+        // section 3.1).
         mass[i] = cells.mass[i] * (1 - error);
         const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
         const double ratio = mass[i] - spread;  // the Q-mass times e^{x_i}
@@ -230,7 +230,7 @@ double log_moment(const Weights& weights, double further, double h) {
 
 void log_moments(const Weights& weights, const double* further, double h, double* log) {
     // A block of Horner's rule multiplies a sum by at most e^kMostLean < 2^462. Sums before a block are at most 2^500,
-    // so they do not overflow. kBlock is the largest number of points of a block.
+    // so no sum overflows. kBlock is the largest number of points of a block.
     constexpr double kMostLean = 320, kBlock = 64;
     const std::size_t n = weights.w.size();
     double ratio[8], sum[8], octaves[8], steepest = 0;

@@ -7,14 +7,14 @@
 
 namespace tightdp {
 
-// The numbers of edges left of the centres of the two normal components.
+// The numbers of edges y_j left of the centres of the two normal components (see below).
 struct EdgesLeft {
     std::int64_t base, shifted;
 };
 
-// The functions below compute, at the edges y_j = (first + j) h, j < count, the sum over the normal components c of w_c
-// g(z_c(y_j)). Here g(z) is the lower tail Phi(z) for z < 0, and minus the upper tail 1 - Phi(z) for z >= 0. The length
-// of `out` is count rounded up to a multiple of eight.
+// The functions below compute one sum for each cell edge y_j = (first + j) h, j < count. Each normal component c of the
+// distribution adds w_c g(z_c(y_j)). Here g(z) is Phi(z) for z < 0, and minus the upper tail 1 - Phi(z) for z >= 0. The
+// length of `out` is count rounded up to a multiple of eight.
 //
 // The sampled Gaussian has two components with z_0 = sigma t + 1/(2 sigma) and z_1 = z_0 - 1/sigma, where
 // t = ln((e^y - 1 + q)/q).

@@ -4,7 +4,7 @@ A canary is a record that the auditor makes up. An audit attacks many runs with 
 canaries.
 
     from tightdp import audit
-    with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score.
+    with_, without = audit.run_pairs(run, 2000)   # run(True) uses the canary, run(False) does not; both return a score.
     found = audit.paired(with_, without, delta=1e-5, confidence=0.95)
     found.epsilon(1e-5)                           # A lower bound. If it exceeds the claim, the claim is wrong.
     found.excludes(clf.charged_)                  # compares the whole claimed privacy profile with the evidence

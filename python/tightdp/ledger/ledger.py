@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _PARAMETERS = "parameters of "
-"""Prefix for rows about parameters in the table of progress (``progress.py``). Instead of a run's name, such a row has
-this prefix and a release's identifier. Instead of a turn, the row has the hash of the released parameters."""
+"""Prefix for rows about parameters in the table of progress (``progress.py``). In the column ``run``, such a row has
+this prefix and a release's identifier. In the column ``turn``, the row has the hash of the released parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -49,11 +49,11 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """An entry for one spend: a number, counted from 1, the time of the entry (UTC, ISO 8601), the caller's note, and
-    the releases that were charged.
+    """An entry for one spend.
 
-    ``releases`` holds mechanisms with their counts. ``release`` is an identifier, which the statement of the release
-    repeats. In entries of older versions, which drew no identifiers, ``release`` is None.
+    ``number`` counts the entries from 1. ``time`` is the time of the entry (UTC, ISO 8601), and ``note`` the caller's
+    note. ``releases`` holds the mechanisms that were charged, with their counts. ``release`` is an identifier, which
+    the statement of the release repeats. In entries of older versions, which drew no identifiers, ``release`` is None.
     """
 
     number: int
@@ -188,7 +188,7 @@ class Ledger:
         and charges nothing.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover the releases. After any other
-        exception release nothing either. If the exception occurred during the commit, the ledger may nevertheless have
+        exception, release nothing either. If the exception occurred during the commit, the ledger may nevertheless have
         an entry for the spend.
         """
         account, prices = self._price_releases(mechanism, count)
@@ -230,13 +230,13 @@ class Ledger:
             )
 
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
-        """Stores how many of its paid releases a run has made, the next release included, BEFORE that release.
+        """Stores the number of a run's releases up to and including the next release, BEFORE this next release.
 
         Raises ``BudgetExceeded`` and stores nothing unless ``before`` is the last stored progress of this run. A later
         progress would mean that another copy of the run has made further releases. After any exception release nothing.
 
-        ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
-        with the number of releases and a text that describes the turn.
+        ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release. Each
+        has the number of releases and the name of the turn, the part of the run that one process makes.
         """
         if not isinstance(now, LedgerProgress) or not isinstance(before, LedgerProgress | None):
             raise TypeError(f"before and now must be LedgerProgress(releases, turn), got {before!r} and {now!r}")

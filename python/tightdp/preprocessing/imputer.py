@@ -33,7 +33,8 @@ class SimpleImputer(PrivateTransformer):
 
     Further attributes: ``statistics_``, the numbers that replace missing numbers, of shape (d,).
 
-    Guarantee: the privacy of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md.
+    Guarantee: the privacy of one Gaussian(noise_multiplier) under adding or removing one record. The proof is in
+    docs/theory/quantiles.md.
     Without an imputer, a record with a missing number contributes nothing to a fit.
 
     >>> import numpy as np

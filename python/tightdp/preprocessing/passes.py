@@ -42,7 +42,7 @@ def sum_rows_to_preprocess(
 ) -> NDArray[np.int64]:
     """Returns the sum of ``part`` over all rows, modulo 2^64.
 
-    ``part`` maps some rows to ``length`` integers, the sums of one contribution from each row."""
+    ``part`` maps some rows to ``length`` integers, and each integer is a sum with one term from each row."""
     if isinstance(values, RecordStream):
         return values.sum_over_batch(_PartOfDoubles(part), length, source)
     return part(values)

@@ -107,6 +107,9 @@ class _StatementFigure:
 
 
 def choose_statement_epsilons(epsilon: float) -> Vector:
-    """Returns the epsilons of the profile, from 0 to twice the ``epsilon`` of the statement."""
+    """Returns the epsilons of the profile, from 0 to about twice the ``epsilon`` of the statement.
+
+    If ``epsilon`` is 0, or at least 500, the profile goes up to 10.
+    """
     most = 2 * epsilon if 0 < epsilon < 500 else 10.0
     return np.linspace(0.0, float(format_stated_above(most, 2)), POINTS)

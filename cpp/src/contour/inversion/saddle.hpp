@@ -1,5 +1,5 @@
-// Estimates that guide the choice of the contour: the saddle point, and the normal approximation around an abscissa c
-// (docs/theory/contour.md, section 1). The saddle point is the c > 0 at which G(c) e^{-c eps} is smallest. Here
+// Estimates that guide the choice of the contour, a line of real part c (docs/theory/contour.md, section 1): the saddle
+// point, and a normal approximation for any c. The saddle point is the c > 0 at which G(c) e^{-c eps} is smallest. Here
 // G(z) = M(z) / (z (z + 1)), and M is the moment generating function of the privacy loss. The bounds do not depend on
 // the precision of these estimates.
 #pragma once
@@ -33,8 +33,9 @@ TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
     return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
-// Estimates ln delta(epsilon) as if the privacy loss y were normal once its distribution is tilted to c, by the factor
-// e^{cy} / M(c). The estimate is good near the saddle point and usable elsewhere.
+// Estimates ln delta(epsilon). The distribution of the privacy loss y is tilted, which multiplies its density by
+// e^{cy} / M(c). The estimate takes the tilted distribution to be normal. It is good near the saddle point and usable
+// elsewhere.
 TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;

@@ -8,9 +8,9 @@
 namespace tightdp::contour {
 namespace {
 
-// Returns a lower bound on N(high) / N(low) for the largest and the smallest noise multiplier of a bin. N(sigma) is the
-// integral by which the tilted density for the noise multiplier sigma is normalised (log_mass.hpp). The quotient is at
-// most 1, and is the weight `share` of contour.md, section 10.
+// Returns a lower bound on N(high) / N(low), where `high` and `low` are the largest and smallest noise multiplier of a
+// bin. N(sigma) is the integral by which the tilted density for the noise multiplier sigma is normalised
+// (log_mass.hpp). The quotient is at most 1, and is the weight `share` of contour.md, section 10.
 double least_share(const Bin& bin, Direction direction, double c) {
     if (bin.low == bin.high) return 1;
     const double log_share =

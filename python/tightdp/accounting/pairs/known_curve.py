@@ -2,9 +2,9 @@
 
 Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls with growing x, with slopes of at least -1. So a
 few points of the curve give an upper and a lower bound of delta at every x. The same points bound the inverse of the
-curve, epsilon as a function of delta. An answer that is wider than requested is first narrowed by the inclusion
-probability and the largest loss, which are known without asking an engine. If the answer is still wide, engines are
-asked for other points of the curve.
+curve, epsilon as a function of delta. If an answer is wider than requested, the inclusion probability and the largest
+loss narrow the answer. Both are known without asking an engine. If the answer is still wide, engines are asked for
+other points of the curve.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Ask = Callable[[float], Bound]
 _WIDE = 0.02
 """Relative width of an answer above which other points are asked for."""
 _NEAR = 1e-3
-"""Relative distance from an end of an interval to a point that is asked for, to learn whether the truth is near this
-end."""
+"""Relative distance between an end of an interval and a point beside this end. Engines are asked for this point, to
+learn whether the truth is near the end."""
 _SHARE, _SPARE = 2, 10**8
 """Work units that other points may take: ``_SHARE`` times the work of the first answer, plus ``_SPARE`` units, which
 are a tenth of a second."""
@@ -41,7 +41,7 @@ class KnownCurve:
     """
 
     def __init__(self, inclusion_probability: float = 1.0, largest: float = INF) -> None:
-        """``inclusion_probability`` bounds delta(0), and ``largest`` all losses."""
+        """Starts a curve on which delta(0) is at most ``inclusion_probability``, and all losses at most ``largest``."""
         self._points: dict[float, tuple[float, float]] = {-INF: (1.0, 1.0)}
         if inclusion_probability < 1:
             self.add(0.0, 0.0, inclusion_probability)
@@ -175,7 +175,7 @@ _BESIDE = 1e3
 _PATIENCE = 3
 """Number of steps in a row without any gain after which no more points are asked for."""
 _UNITS = 10**6
-"""Work units for combining the known points, about a dozen, in one step of the search."""
+"""Work units that one step of the search takes to combine the known points. There are about a dozen points."""
 
 
 def _choose_curve_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:

@@ -41,8 +41,8 @@ def to_plain_mechanism(run: Composable) -> dict[str, Any]:
 def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
     """Returns the public mechanism that ``to_plain_mechanism`` wrote, built by its constructor.
 
-    If ``hint`` is ``Composable``, the result may also be a composition. Raises ValueError for any other ``plain``. The
-    message begins with ``name``, which tells where in the file the value is.
+    If ``hint`` is ``Composable``, the result may also be a composition. Raises ValueError if ``plain`` describes no
+    such value. The message begins with ``name``, which tells where in the file the value is.
     """
     kind = plain.get("type") if isinstance(plain, dict) else None
     accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]

@@ -82,8 +82,10 @@ class PrivacyRandomVariable:
         )
 
     def _find_edge(self, sign: float) -> float:
-        """Returns the first power of two t, up to 2^16, with cdf(t) = 1. If ``sign`` is -1, the condition is cdf(-t) =
-        0."""
+        """Returns the smallest t among 2^-10, 2^-9, ..., 2^15 at which cdf(t) = 1, or 2^16 if there is none.
+
+        If ``sign`` is -1, the condition is cdf(-t) = 0.
+        """
         edge = 2.0**-10
         while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
@@ -108,7 +110,7 @@ class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
         q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
         inner = mechanism.mechanism if isinstance(mechanism, m.PoissonSampled) else mechanism
         match inner:
-            case m.Gaussian(sigma):  # the loss is ln(1 - q + q e^y), y = z/sigma^2 - 1/(2 sigma^2), z the output
+            case m.Gaussian(sigma):  # the output z has the loss ln(1 - q + q e^y), where y = (z - 1/2)/sigma^2
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
                 y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)
@@ -129,7 +131,7 @@ class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
 
 
 class PoissonSubsampledGaussianMechanism(_AdaptedPrivacyRandomVariable):
-    """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed.
+    """The loss of Gaussian noise on a Poisson sample. If ``sampling_probability`` is 0, nothing is revealed.
 
     ``sampling_probability`` is in [0, 1], and ``noise_multiplier`` is > 0. Raises ValueError for other numbers.
 
@@ -145,7 +147,7 @@ class PoissonSubsampledGaussianMechanism(_AdaptedPrivacyRandomVariable):
 
 
 class GaussianMechanism(_AdaptedPrivacyRandomVariable):
-    """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``.
+    """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of sensitivity ``l2_sensitivity``.
 
     Raises ValueError for a number that is not positive.
 
@@ -177,7 +179,7 @@ class LaplaceMechanism(_AdaptedPrivacyRandomVariable):
 
 
 class PureDPMechanism(_AdaptedPrivacyRandomVariable):
-    """A loss that covers every mechanism that is ``eps``-DP.
+    """The loss of a mechanism that dominates every ``eps``-DP mechanism.
 
     Raises ValueError for an ``eps`` below 0.
 
@@ -191,7 +193,7 @@ class PureDPMechanism(_AdaptedPrivacyRandomVariable):
 
 
 class ApproximateDPMechanism(_AdaptedPrivacyRandomVariable):
-    """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP.
+    """The loss of a mechanism that dominates every (``epsilon``, ``delta``)-DP mechanism.
 
     Raises ValueError for an ``epsilon`` below 0 or a ``delta`` outside [0, 1].
 

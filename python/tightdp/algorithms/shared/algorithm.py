@@ -22,7 +22,7 @@ Run = Callable[[Oracle, Gate, Vector], Vector]
 
 
 batch_size = _check.build_argument_check("[1e-6, inf)")
-"""Check of an expected batch size. With smaller batches, an epoch would have more steps than anybody takes."""
+"""Check of an expected batch size. Below 1e-6, an epoch would have more steps than anybody takes."""
 
 
 def build_algorithm_release(noise_multiplier: float, sampling_probability: float) -> Mechanism:
@@ -76,20 +76,19 @@ MOST_RELEASES = 10**7
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Largest number of steps to which a small batch size may lead. The batches of a longer run are enlarged."""
+"""Largest number of steps of a run with small batches. If a run would need more steps, its batches are enlarged."""
 
 
 def compute_smallest_batch_share(epochs: float) -> float:
-    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` epochs take at most
-    ``MOST_STEPS`` steps.
+    """Returns the smallest batch size with which ``epochs`` epochs take at most ``MOST_STEPS`` steps.
 
-    The user chooses a batch size before the number of records is released. A batch size below this share of the records
-    is therefore replaced by this share."""
+    The result is a share of the records, in (0, 1]. The user chooses a batch size before the number of records is
+    released. A batch size below this share of the records is therefore replaced by this share."""
     return min(1.0, epochs / MOST_STEPS)
 
 
 def check_algorithm_step_count(name: str, value: Any) -> int:
-    """Returns a number of releases, after a check of its range."""
+    """Returns the value of a setting that counts releases, such as ``steps``, after a check of its range."""
     return _check.check_count_argument(name, value, most=MOST_RELEASES)
 
 
@@ -109,7 +108,7 @@ class Algorithm(Protocol):
     (docs/theory/exact.md, section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records
     at once, and sums over blocks of records are not enough.
 
-    docs/architecture.md has a complete algorithm.
+    docs/architecture.md shows the code of a complete algorithm.
 
     >>> from tightdp.train import DPSGD, Public, Target
     >>> plan = DPSGD(batch_size=100).plan(Public(records=5000, size=3), Target(1.0, 1e-6))

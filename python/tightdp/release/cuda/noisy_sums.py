@@ -1,4 +1,4 @@
-"""Noise for sums on a device that were computed before, such as those of a step of training."""
+"""Noise for sums that were computed on a device before, such as the sums of a training step."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def release_integers_on_device(
     """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
 
     ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
-    standard deviation ``deviation``. Entry i gets the i-th draw of one random stream. The result has the bits of
-    ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
+    standard deviation ``deviation``. Entry i gets the i-th draw of one random stream. The result has the same bits
+    as that of ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
     totals = view("sums", sums, order, ("int64",))
@@ -51,11 +51,11 @@ def release_integers_on_device(
 def release_floats_on_device(
     sums: Sequence[Any], deviation: float, *, grid: float, largest: float, rng: RandomSource
 ) -> list[Any]:
-    """Returns ``sums`` in whole steps of ``grid`` plus rounded normals, without waiting for the device.
+    """Returns ``sums``, rounded to multiples of ``grid``, plus rounded normals, without waiting for the device.
 
     ``sums`` are float arrays of one type on one device. All arrays together are clipped to the norm ``largest``, and
-    then rounded towards 0. Columns are numbered consecutively over all arrays, and column i gets the i-th draw of one
-    random stream. The results have the bits that the host's kernel for one row gives.
+    then rounded towards 0. Entries are numbered consecutively over all arrays, and entry i gets the i-th draw of one
+    random stream. The host's clipping kernel gives the same bits if all entries together are its only row.
     """
     order = partial(get_cuda_stream, sums[0])
     rows = [view("sums", x, order) for x in sums]

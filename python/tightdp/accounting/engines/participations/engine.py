@@ -3,8 +3,8 @@
 A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
 matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both
 ends of a bound are sums over the counts. If the record is removed, the two ends agree for noise multipliers up to about
-0.06, for which the other engines would need too many points and nodes. If the record is replaced in a sample of fixed
-size, the relative distance of the two ends is about the square of the noise multiplier.
+0.06. For so little noise, the other engines would need too many grid points and quadrature nodes. If the record is
+replaced in a sample of fixed size, the relative distance of the two ends is about the square of the noise multiplier.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ MOST_OVERLAP = 10.0
 number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
-record that is removed or added. The slow mixture of curves is not needed there. Up to this noise multiplier, one number
-may also stand for more than ``MOST_SPAN`` (``curves.py``) participation counts."""
+record that is removed or added. The slow sum over the curves of all counts is not needed there. Up to this noise
+multiplier, the engine also serves more than ``MOST_SPAN`` (``curves.py``) likely participation counts. One of these
+counts then stands for all."""
 
 
 class CurveBounds(NamedTuple):

@@ -25,10 +25,10 @@ from .sampled_moments import bound_sampled_gaussian_moment, bound_sampled_moment
 from .two_sided_moments import compute_binary_moment, compute_exact_moment
 
 _EXP_LIMIT = 700.0
-"""Exponent above which e to this power is not computed, but represented by its logarithm."""
+"""Largest x for which e^x is computed. A larger power is represented by its logarithm x."""
 _MOST_DRAWS = 20_000
-"""Largest number of draws of ``_bound_moment_of_draws``, which adds a term for each. So many take half a
-millisecond."""
+"""Largest number of draws of ``_bound_moment_of_draws``, which adds one term for each draw. 20,000 terms
+take half a millisecond."""
 _LEAST = 1e-3
 """Smallest noise multiplier for which sampling is taken into account. With less noise, sampling hardly reduces
 moments."""
@@ -65,7 +65,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return _bound_moment_of_mixture(inner, 1.0, 2.0, c)
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
             return _bound_moment_of_mixture(inner, q, 2.0, c)
-        case Replaced(m.PoissonSampled(inner, q)):  # the curve of a sample of fixed size: grid.md section 6.2
+        case Replaced(m.PoissonSampled(inner, q)):  # the bound of a sample of fixed size: grid.md section 6.2
             return _bound_moment_of_joined_sample(inner, q, c)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
@@ -80,7 +80,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             if isinstance(inner, m.Gaussian):
                 return min(bound_sampled_gaussian_moment(inner.noise_multiplier, q, c), unsampled)
             return min(bound_sampled_moment(lambda order: bound_renyi_moment(inner, order), q, c), unsampled)
-        case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
+        case ReplacedGaussian(sigma, q):  # joint convexity: sampling does not increase the moment
             unsampled = bound_renyi_moment(translate_to_replacement(m.Gaussian(sigma)), c)
             sampled = quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi if sigma > _LEAST else unsampled
             return min(sampled, unsampled)
@@ -99,7 +99,10 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
-    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and K(c) of (Q, P) at power -c - 1."""
+    """Returns log E_P[e^{power Y}], rounded up.
+
+    At power c this is K(c) of the pair (P, Q), and at power -c - 1 it is K(c) of the pair (Q, P).
+    """
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))
@@ -111,10 +114,11 @@ def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
 
 
 def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
-    """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
+    """Bounds K(c) of a mixture on a Poisson sample.
 
-    ``q`` is the sampling probability. The bound follows because the moment is jointly convex in the two densities. All
-    numbers here are positive. An exponent has at most ten roundings, NumPy's expm1 adds a few, and the sum adds one.
+    The shifts are the sensitivities multiplied by ``times``, and ``q`` is the sampling probability. The bound follows
+    because the moment is jointly convex in the two densities. All numbers here are positive. An exponent has at most
+    ten roundings, NumPy's expm1 adds a few, and the sum adds one.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -129,7 +133,7 @@ def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: flo
 
 
 def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
-    """Bounds K(c) of a shift of k mu, where k has the distribution Bin(size, 1/total).
+    """Bounds K(c) of a standard normal that is shifted by k mu, where k has the distribution Bin(size, 1/total).
 
     The bound is infinite if the sum would have too many terms.
     """
@@ -143,7 +147,7 @@ def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
     out = (size - k) * math.log1p(-1 / total) if total > 1 else np.where(k < size, -INF, 0.0)
     logs = log_choose - k * math.log(total) + out + exponent.hi * k * k
     top = float(logs.max())
-    # Each logarithm has a cumulative sum of k terms, and products of numbers no larger than ``spread``.
+    # Entry k of ``logs`` adds a cumulative sum of k terms and three products. None of these exceeds ``spread``.
     spread = float(np.abs(log_choose).max()) + size * math.log(total) + 1 + exponent.hi * size * size
     slack = (size + 32) * 4 * ULP * spread
     whole = top + math.log(float(np.exp(logs - top).sum())) + slack
@@ -151,7 +155,10 @@ def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
 
 
 def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
-    """Bounds K(c) by the mean of the moments of a Poisson sample and a sample of fixed size, by joint convexity."""
+    """Bounds K(c) of a truncated Poisson sample.
+
+    By joint convexity, the mean of the moments of a Poisson sample and a sample of fixed size is an upper bound.
+    """
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
