@@ -79,8 +79,8 @@ grid::LawPair exactly(const grid::LawPtr& law) {
     return {law, law};
 }
 
-// Returns a mechanism for which adding and removing a record have the same distribution. make_replaced() makes the
-// distribution of replacing a record.
+// Returns a mechanism whose privacy loss has the same distribution for adding and for removing a record.
+// make_replaced() makes the distribution for replacing a record.
 template <class Make>
 Content symmetric(std::vector<double> key, const grid::LawPair& pair, Make make_replaced) {
     Content made;
@@ -155,8 +155,8 @@ bool are_gaussians(const std::vector<Part>& parts) {
     return std::ranges::all_of(parts, [](const Part& part) { return part.mechanism.content().noise_multiplier > 0; });
 }
 
-// Returns the sum of mu^2 over Gaussians, with a relative error of at most 2^-51 (contour.md, section 5.3). `sampled`
-// tells whether Gaussians on samples are included.
+// Returns the sum of mu^2 over all Gaussians, where mu = shift / noise_multiplier. The relative error is at most 2^-51
+// (contour.md, section 5.3). `sampled` tells whether Gaussians on samples are included.
 double mu_squared(const std::vector<Part>& parts, bool sampled) {
     CompensatedSum mu2;
     for (const auto& [mechanism, count] : parts) {
@@ -167,8 +167,9 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     return mu2;
 }
 
-// Returns mu of the composition of the same Gaussians without sampling, which dominates the composition with sampling
-// (grid.md, section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
+// Returns mu of the one Gaussian that equals the composition of all parts without sampling. This Gaussian dominates the
+// composition with sampling (grid.md, section 6.1). Returns nothing if a part is not Gaussian, or if mu is outside of
+// the range of the closed form.
 std::optional<double> unsampled(const std::vector<Part>& parts) {
     if (!are_gaussians(parts)) return std::nullopt;
     const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
@@ -237,9 +238,10 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
     return both;
 }
 
-// The search for the least parameter that meets the target. The gap of a parameter is log(upper / epsilon), which is
-// not positive if the parameter meets the target. The search narrows an interval of logarithms of parameters by the
-// method of false position, and by bisection where false position is slow.
+// The search for the least parameter that meets the target (epsilon, delta). The gap of a parameter is the logarithm of
+// its upper bound on epsilon over the target. A parameter meets the target if its gap is at most 0. The search narrows
+// an interval of logarithms of parameters by the method of false position, and by bisection where false position is
+// slow.
 class Search {
   public:
     Search(const std::function<Composition(double)>& run, double epsilon, double delta)
@@ -285,7 +287,8 @@ class Search {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
             const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both gaps are infinite
             const bool usable = !halve && share > 0 && share < 1;
-            // The next parameter is a little beyond the root of the line through the two ends, where the target is met.
+            // The next parameter is the root of the line through the two ends, moved a little to the side of high_, so
+            // that it probably meets the target.
             const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;
             double x = std::exp(left + step);
             if (!(x > low_->x && x < high_->x)) x = 0.5 * (low_->x + high_->x);
@@ -444,8 +447,8 @@ Mechanism Mechanism::poisson_sampled(double sampling_probability) const {
 }
 
 Mechanism Mechanism::translated(Neighbors neighbors) const {
-    // Replacing a record by one that contributes nothing is like removing the record, as no mechanism here counts
-    // records.
+    // replace_special replaces a record by one that contributes nothing. This is like removing the record, because no
+    // mechanism here releases the number of records.
     if (neighbors != Neighbors::replace || content_->reveals_nothing) return *this;
     Content made = *content_;
     const Content::Pairs pairs = made.replace();

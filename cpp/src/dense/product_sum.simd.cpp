@@ -1,4 +1,4 @@
-// Adds weighted rows whose entries are truncated to integers (docs/theory/exact-products.md, section 7).
+// Multiplies rows by weights, truncates the entries, and adds them (docs/theory/exact-products.md, section 7).
 #include "product_sum.simd.hpp"
 
 #include "vec.hpp"

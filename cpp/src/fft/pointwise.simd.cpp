@@ -7,8 +7,8 @@ namespace {
 
 using std::size_t;
 
-// Magnitude below which intermediate powers are set to zero. The products of larger powers are not subnormal, which
-// would be slow. 2^-480 is far below any tolerance.
+// Magnitude below which intermediate powers are set to zero. Products of larger powers are never subnormal, and so they
+// are fast. 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
 inline Complex without_underflow(Complex z) {
@@ -16,10 +16,10 @@ inline Complex without_underflow(Complex z) {
     return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
 }
 
-// Returns z^k, or exactly 0 if |z|^2 < nothing, where `nothing` is the 1/k-th power of kNothing^2.
+// Returns z^k, or exactly 0 if |z|^2 < `nothing`. The caller sets `nothing` to the k-th root of kNothing^2.
 inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
-    // Returns early if all powers of the vector are zero, which is frequent in a k-fold convolution.
+    // Returns early if z^k is zero in all lanes, which is frequent in a k-fold convolution.
     bool any = false;
     for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
     if (!any) return Complex{};

@@ -24,10 +24,10 @@ py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>&
     return transformed(py::array_t<double>(words.size() / 2), TIGHTDP_SELECT_SIMD(normal_tiles_f64));
 }
 
-// Computes the first draws of a stream by the code for a thread of a device. The code first uses `first_bits` digits of
-// the uniform numbers. If `first_bits` is below 64, the next digits come from further words. The draws are therefore
-// equal to those of rounded_normal.hpp only if `first_bits` is 64. Returns the number of draws in doubt, whose first
-// digits did not decide how they round.
+// Computes the first draws of a stream with the function that each thread of a device calls. The function first uses
+// `first_bits` digits of the uniform numbers. If `first_bits` is below 64, the next digits come from further words. So
+// the draws equal the library's other draws only if `first_bits` is 64. Returns the number of draws in doubt, that is
+// of draws whose first digits did not decide how they round.
 template <int first_bits>
 py::ssize_t draw(const SealedStream& stream, double sigma, Integers& out) {
     py::ssize_t doubts = 0;
@@ -55,7 +55,7 @@ py::ssize_t rounded_normals_from(const SealedStream& stream, double sigma, int f
     }
 }
 
-// Returns the two integers of a pair as if its words in the tile were `words`.
+// Returns the two integers of the pair of normals with the number `pair`, as if `words` were its words in the tile.
 std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& stream, std::uint64_t pair,
                                                             const std::array<std::uint32_t, 4>& words, double sigma) {
     const std::uint32_t w[4] = {words[0], words[1], words[2], words[3]};

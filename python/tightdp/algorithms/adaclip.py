@@ -48,14 +48,14 @@ class AdaCliP:
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 p / gamma) for p parameters, plus the centre. If the noise is much larger than the gradients'
-        standard deviation (see the page on AdaCliP), a narrow range does better than a wide range. None takes half of
-        max_norm^2 gamma / p for h1, and twice this variance for h2.
+        standard deviation (see the page on AdaCliP), a narrow range does better than a wide range. None takes
+        v / 2 for h1 and 2 v for h2, where v = max_norm^2 gamma / p.
     beta1, beta2 : weights of the past in the running mean and variance.
     gamma : mean squared norm of the scaled gradients. A smaller gamma clips less and adds more noise.
     noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
         and delta.
-    optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
-        ``spread`` and ``max_norm``, as for ``DPSGD``.
+    optimizer : applied to the sum of the estimate and regularization * w; None takes plain steps whose length follows
+        from ``spread`` and ``max_norm``, as for ``DPSGD``.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     max_norm : clipping norm of the DP-SGD whose first step equals the first step of this algorithm. Used if ``h1``,
         ``h2`` or ``optimizer`` is None.

@@ -45,7 +45,7 @@ class Gaussian(Mechanism):
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: float) -> Gaussian:
-        """Returns the mechanism of noise whose standard deviation and sensitivity are in the units of the data.
+        """Returns the mechanism for a standard deviation and a sensitivity in the units of the data.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Laplace(Mechanism):
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: float) -> Laplace:
-        """Returns the mechanism of noise whose scale and sensitivity are in the units of the data.
+        """Returns the mechanism for a scale and a sensitivity in the units of the data.
 
         Parameters
         ----------
@@ -102,8 +102,8 @@ class Laplace(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Mechanism):
-    """Adds integer noise with P(n) proportional to exp(-n^2 / (2 sigma^2)) to an integer count that one record moves
-    by at most ``sensitivity``.
+    """Adds integer noise, with P(n) proportional to exp(-n^2 / (2 sigma^2)), to an integer count. One record moves
+    the count by at most ``sensitivity``.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ class DiscreteGaussian(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
-        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. It exists because
+        ``Gaussian`` and ``Laplace`` have it too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
         DiscreteGaussian(sigma=20.0, sensitivity=2)
@@ -182,8 +182,8 @@ class DiscreteGaussianVector(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Mechanism):
-    """Adds integer noise with P(n) proportional to exp(-|n| / scale) to an integer count that one record moves by at
-    most ``sensitivity``.
+    """Adds integer noise, with P(n) proportional to exp(-|n| / scale), to an integer count. One record moves the
+    count by at most ``sensitivity``.
 
     Parameters
     ----------
@@ -210,8 +210,8 @@ class DiscreteLaplace(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. This method does the same as the constructor. ``Gaussian`` and
-        ``Laplace`` have a method of this name too. For integer noise both numbers matter, not only their quotient.
+        Raises ValueError for a number out of its range. This method does the same as the constructor. It exists because
+        ``Gaussian`` and ``Laplace`` have it too. For integer noise both numbers matter, not only their quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
         DiscreteLaplace(scale=20.0, sensitivity=2)
@@ -323,7 +323,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """A Gaussian, and the number of its releases that have the same account under ``relations``."""
+        """A Gaussian and a number k. Under ``relations``, k such Gaussians have the account of this mechanism."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:

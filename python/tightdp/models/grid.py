@@ -32,7 +32,7 @@ more normals take the slow path of the sampler (docs/theory/exact.md, section 2)
 
 
 def choose_contribution_grid(bound: float, bits: int = FINE) -> float:
-    """Returns the largest power of two that is at most ``bound`` 2^-bits."""
+    """Returns the largest power of two that is at most ``bound * 2^-bits``."""
     return math.ldexp(1.0, math.frexp(bound)[1] - 1 - bits)
 
 

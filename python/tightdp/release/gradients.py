@@ -168,7 +168,8 @@ def clip_and_noise(
     most 2^-29 of the deviation of the noise. Truncation changes each coordinate of each example by less than one grid
     step.
 
-    Parameters are those of ``clipped_sum``, and
+    The arguments ``grads``, ``max_norm``, ``weights``, ``center``, ``scale``, ``groups``, ``normalize``, ``stability``
+    and ``out`` are those of ``clipped_sum``. The other parameters are:
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
@@ -177,8 +178,7 @@ def clip_and_noise(
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
 
-    The arguments ``grads``, ``weights``, ``normalize`` and ``stability`` are those of ``clipped_sum``. Raises
-    ValueError or TypeError for an argument out of its range. The error names the argument.
+    Raises ValueError or TypeError for an argument out of its range. The error names the argument.
 
     >>> import numpy as np
     >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype

@@ -2,11 +2,11 @@
 //
 // The code uses no tables. A table would be read at addresses that depend on the key, and other processes could find
 // these addresses by timing the cache. Instead, bytes are split into planes: plane i of some bytes holds bit i of each
-// byte. The S-box is the circuit of Boyar and Peralta ("A depth-16 circuit for the AES S-box", 2011) on eight planes.
-// Word is an unsigned integer type, or a GCC/Clang vector of such a type.
+// byte. The S-box is the circuit of Boyar and Peralta ("A depth-16 circuit for the AES S-box", 2011) on eight planes. A
+// plane has the type `Word`, which is an unsigned integer type, or a GCC/Clang vector of such a type.
 //
 // A block is four little-endian words, so that word c is column c of the state. Counter block b of a stream is the
-// 128-bit number 2^64 stream + b with its highest byte first, as in the standard.
+// 128-bit number 2^64 * stream + b with its highest byte first, as in the standard.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr int kAesScheduleWords = kAesBlockWords * (kAesRounds + 1);
 template <class Word>
 TIGHTDP_FORMULA void aes_substitute(Word (&x)[8]) noexcept {
     const Word x0 = x[7], x1 = x[6], x2 = x[5], x3 = x[4], x4 = x[3], x5 = x[2], x6 = x[1], x7 = x[0];
-    // Writes each byte, an element of the field with 2^8 elements, in terms of a subfield.
+    // Each byte is an element of the field with 2^8 elements. Expresses the elements in terms of a subfield.
     const Word y14 = x3 ^ x5, y13 = x0 ^ x6, y9 = x0 ^ x3, y8 = x0 ^ x5, t0 = x1 ^ x2, y1 = t0 ^ x7, y4 = y1 ^ x3;
     const Word y12 = y13 ^ y14, y2 = y1 ^ x0, y5 = y1 ^ x6, y3 = y5 ^ y8, t1 = x4 ^ y12, y15 = t1 ^ x5, y20 = t1 ^ x1;
     const Word y6 = y15 ^ x7, y10 = y15 ^ t0, y11 = y20 ^ y9, y7 = x7 ^ y11, y17 = y10 ^ y11, y19 = y10 ^ y8;
@@ -94,7 +94,7 @@ TIGHTDP_HD_STAGE inline void aes256_schedule(const std::uint32_t (&key)[8],
 TIGHTDP_FORMULA void aes_mix_block(std::uint32_t (&x)[8], bool columns) noexcept {
     std::uint32_t turned[8];  // at the place of each byte, the next byte of its column
     for (int i = 0; i < 8; ++i) {
-        const std::uint32_t twice = (x[i] & 0xffff) | x[i] << 16;  // the block has only the lower 16 bits
+        const std::uint32_t twice = (x[i] & 0xffff) | x[i] << 16;  // a block fills the lower 16 bits of a plane
         x[i] = (twice & 0x1111) | (twice >> 4 & 0x2222) | (twice >> 8 & 0x4444) | (twice >> 12 & 0x8888);
         turned[i] = (x[i] >> 1 & 0x7777) | (x[i] << 3 & 0x8888);
     }

@@ -1,7 +1,7 @@
-// Rounds sigma z to an integer for a floating-point normal z, and tells whether sigma Z rounds to the same integer for
-// the exact normal Z. If this is not certain, the draw is called "in doubt" (docs/theory/noise.md, section 5.2). Both
-// normals are computed from two uniform numbers x and y by the method of Box and Muller. Compile without contraction
-// (normal.hpp).
+// Rounds sigma z to an integer, where z is a floating-point approximation of an exact normal number Z. The integer is
+// called a draw. If sigma Z might round to another integer, the draw is "in doubt" (docs/theory/noise.md, section 5.2).
+// Two uniform numbers x and y give a pair of normals by the method of Box and Muller. Compile without contraction to
+// fused multiply-adds (normal.hpp).
 #pragma once
 
 #include "normal.hpp"
@@ -29,8 +29,8 @@ TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
     return {sigma, 0.5 - error, lowest < 0x1p13 ? lowest : 0x1p13, 0x1p32 - 1};
 }
 
-// Computes the integer nearest to sigma z, |sigma z| < 2^51. Returns true if, by the limit `gap`, the exact normal may
-// round to another integer.
+// Computes the integer nearest to sigma z. Precondition: |sigma z| < 2^51. Returns true if, by the limit `gap`, sigma Z
+// may round to another integer.
 TIGHTDP_FORMULA bool nearest_integer(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
     constexpr double shift = 0x1.8p52;  // an integer that is added to `shift` appears in the last binary digits
     const double v = limits.sigma * z, shifted = v + shift, gap = v - (shifted - shift);

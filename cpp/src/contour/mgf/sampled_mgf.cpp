@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work (runtime/work.hpp): for the loss or the moments of a node, for the loss or the moments under "replace",
-// and for the products of four nodes at one abscissa.
+// Units of work (runtime/work.hpp). The first is for the loss of one node, or for its moments. The second is for its
+// moments under "replace". The third is for the products of four nodes at one abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace
@@ -73,8 +73,8 @@ CertifiedLogMgf SampledMgf::log_mgf(double c) {
 double SampledMgf::products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding) {
     Moments m;
     moments(c, m, weights_.data());
-    // Nodes without a significant weight at c are left out. place() may have placed such nodes on the right for larger
-    // abscissae.
+    // Nodes without a significant weight at c are left out. There may be such nodes on the right, because place() chose
+    // the nodes for all abscissae up to c_most.
     const double reach = range_right(pair_, c, margin_);
     std::int64_t n = static_cast<std::int64_t>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
@@ -82,7 +82,7 @@ double SampledMgf::products(double c, double step, std::int64_t steps, double* r
     TIGHTDP_SELECT_SIMD(contour_products)
     (loss_.data(), pair_.add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;
-    // The rounding error comes from the phases, the recurrence, the weights and the sum (contour.md, section 5.2).
+    // The rounding error comes from the phases, their recurrence, the weights and the sum (contour.md, section 5.2).
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
     const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (n + 40.0 + alpha);
     for (std::int64_t i = 0; i < steps; ++i) {

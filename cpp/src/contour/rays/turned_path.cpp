@@ -1,5 +1,5 @@
-// The nodes of a path, and bounds on what they leave out (docs/theory/rays.md, sections 3 and 4). turned_path.hpp
-// explains a path, its points h and the integrand B, whose modulus is called the weight here.
+// The nodes of a path, and bounds on the integrals beyond its ends (docs/theory/rays.md, sections 3 and 4).
+// turned_path.hpp explains a path, its points h and the integrand B. Here the weight is |B|.
 #include "turned_path.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr double kLeastLogLoss = -340;
 constexpr double kMostExponent = 690;
 
 // Returns the concave function q(rho) of rays.md, section 3.2, and its slope. Right of the last node, |B| is bounded by
-// e^q(rho) (1 + rho) times a constant.
+// e^{q(rho)} (1 + rho) times a constant.
 Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;
@@ -61,7 +61,7 @@ PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sin
 
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range) {
     const double s2 = law.sigma * law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-    // If ln |h| lies at the distance d left of the mean of t, |B h| is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
+    // If ln |h| = law.mean - d, then |B h| is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
     const double left = std::max(need + law.mean + std::log(gamma + 10) + 0.5 * s2 * angle * angle, 1.0);
     const double d = (std::sqrt(1 + 2 * s2 * left) - 1) / s2;
     range.left = std::min(law.mean - kSmallLoss - d, std::log(kSmallLoss));
@@ -142,8 +142,8 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         const Complex b = times_slope(unit * std::exp(point.gaussian.re + lift_re), 0, point.gaussian.im + lift_im);
         path.re[i] = b.re;
         path.im[i] = b.im;
-        // The terms of path.start are A (e^{gamma h} - 1), where A e^{gamma h} is step * B. Their imaginary parts add
-        // up to 0, and only the real parts are added.
+        // The terms of path.start are A (e^{gamma h} - 1), where A e^{gamma h} is step * B. Only their real parts are
+        // added, because the expectation that path.start stands for is real.
         if (lift_re < 1) {
             const Complex e = expm1_complex(lift_re, lift_im);
             const double a = unit * std::exp(point.gaussian.re);
@@ -151,7 +151,7 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         } else {
             start += b.re - times_slope(unit * std::exp(point.gaussian.re), 0, point.gaussian.im).re;
         }
-        // The next lines bound the relative error of B in units of u (rays.md, section 4.1).
+        // The next lines bound the relative error of B in units of u = 2^-53 (rays.md, section 4.1).
         const double of_h = std::abs(p) + 12;
         const double of_v = (1 + rho) * of_h + 170 + 5 * (point.tau + rho) + 8 * law.mean_terms + v;
         const double alpha = s2 * v * of_v + 6 * s2 * v * v + (gamma * rho + 2) * of_h + 250;

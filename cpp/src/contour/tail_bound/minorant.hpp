@@ -1,8 +1,8 @@
 // Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
 // function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The distribution of the privacy loss y is tilted to c by the factor e^{cy} / M(c). Its density is at least that of a
-// minorant, which consists of cells with a uniform density. Cells are merged into groups that are short compared with
+// The distribution of the privacy loss y is tilted to c by the factor e^{cy} / M(c). The tilted density is at least a
+// minorant, which is constant on each of a number of cells. Cells are merged into groups that are short compared with
 // the wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
 //     m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
 #pragma once
@@ -73,16 +73,16 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
 // The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
 // the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, and
 // quadrature.hpp defines W, beta and the posterior weight r. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
-// r/sigma. It lies between two linear functions of u, because 0 <= r <= 1, and every mode lies between the zeros of
-// these functions. There are at most two modes, and only one if beta <= -1. At a mode f exceeds its value at the
-// nearest node by a factor of at most e^{B h^2 / 8}. Here B bounds the second derivative of ln f, and h is the distance
-// of nodes. Parameters: b is beta + 1, `peak` is the largest quotient of weight and posterior weight at a node, and
-// `sum` is the sum of the weights.
+// r/sigma. Since 0 <= r <= 1, the slope lies between two linear functions of u. So every mode of f lies between the
+// zeros of these functions. There are at most two modes, and only one if beta <= -1. At a mode f is at most
+// e^{B h^2 / 8} times its value at the nearest node. Here B bounds the second derivative of ln f, and h is the distance
+// between nodes. Parameters: b is beta + 1. Each node has a weight, proportional to phi W^beta, and a posterior weight.
+// `peak` is the largest quotient of the two at a node, and `sum` is the sum of the weights.
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
-// Tells whether the nodes cover every mode. Right of the nodes f falls, by the choice of range_right(). If the
-// direction is "add", b < 1 and the right end is larger than 0, so the slope is negative there.
+// Tells whether the nodes cover every mode. Right of the nodes f falls, because range_right() chose their right end.
+// For "add" the right end is larger than 0 and b < 1, so the slope is negative there.
 TIGHTDP_HD inline bool covers_modes(double b, double inverse_sigma, double first_u, double first_posterior,
                                     double last_u, double last_posterior) noexcept {
     if (b > 0) return first_u < -inverse_sigma;
@@ -101,7 +101,7 @@ TIGHTDP_HD inline double density_variation(double b, double sigma, double h, dou
 }
 
 // Returns the width of the cells of the minorant between `low` and `high`, in units of u (contour.md, section 3.3).
-// With a width of .15 the minorant has 9/10 of the mass. With at most .2 sigma the density varies little across a cell.
+// Cells of width .15 keep 9/10 of the mass. Across a cell of at most .2 sigma the density varies little.
 TIGHTDP_HD inline double cell_step(double sigma, double low, double high, std::int64_t most_cells) noexcept {
     return larger(smaller(0.15, 0.2 * sigma), (high - low) / static_cast<double>(most_cells));
 }
@@ -111,14 +111,14 @@ TIGHTDP_HD inline double most_mass(double sum) noexcept {
     return sum * (1 + 1e-3);
 }
 
-// Values at one end of a cell: the loss ln W, the posterior weight, and the weight of the node in the tilted
-// distribution.
+// Values at the node at one end of a cell: the loss ln W, the posterior weight, and the node's weight (`density`) in
+// the tilted distribution.
 struct CellEnd {
     double loss, posterior, density;
 };
 
-// Returns the cell between two nodes, before it is mirrored for "add". `log_step` is h / sigma. The cell has no mass if
-// nothing is known about it.
+// Returns the cell between two nodes, before it is mirrored for "add". `log_step` is h / sigma. If no positive lower
+// bound on the density is known, the cell has the mass 0.
 TIGHTDP_HD inline Cell minorant_cell(const CellEnd& from, const CellEnd& to, double log_step, double beta, bool add,
                                      double total) noexcept {
     const double length = log_step * from.posterior;
@@ -139,8 +139,8 @@ TIGHTDP_HD inline double sampled_decay(double total, double modulus, double s, d
     return larger(0.0, bound);
 }
 
-// A minorant of a tilted distribution, a bound on the total variation of the distribution's density, and samples.
-// sampled[m] is a lower bound on 1 - |phi| within half a spacing of m * spacing.
+// A minorant of a tilted distribution, a bound on the total variation of the distribution's density, and bounds at
+// samples s = m * spacing: sampled[m] is a lower bound on 1 - |phi| within half a spacing of this s.
 struct DecayView {
     const Cell* cells;
     std::int64_t count;

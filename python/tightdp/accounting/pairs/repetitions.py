@@ -2,8 +2,8 @@
 
 Let f be the probability generating function of the number of runs. Let F be the probability that the output of one run
 is at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
-run. The gain of selecting is the supremum of log f'(F)/f'(F') over all outputs, where F' is F on a neighbouring data
-set. A curve is delta as a function of epsilon.
+run, where f' is the derivative of f. The gain of selecting is the supremum of log(f'(F) / f'(G)) over all outputs,
+where G is F on a neighbouring data set. The curve of a run is its delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     while _log_mean_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
     inside = (low, high)  # both searches start from this interval
-    for aim in (0, 1):  # first the largest l whose mean is surely below ``mean``, then the smallest surely above
+    for aim in (0, 1):  # first the largest l with a mean surely below ``mean``, then the least surely above
         least, most = inside
         for _ in range(_BISECTIONS):
             middle = 0.5 * (least + most)

@@ -51,8 +51,8 @@ class _FilterState(NamedTuple):
 
 @dataclass
 class _ReleaseCost:
-    """The cost and the failure probability of each of ``count`` releases. Neither of the two depends on the filter's
-    state."""
+    """The cost and the failure probability of each of ``count`` releases of ``mechanism``. Both are computed from the
+    mechanism ``paid`` that is charged, and neither depends on the filter's state."""
 
     mechanism: Mechanism
     count: int
@@ -191,7 +191,7 @@ class PrivacyFilter(CappedFilter):
     ----------
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``.
     family : the quantity that is added up, fixed in advance.
-        "renyi" (default): the Renyi divergence of one order. This family charges every mechanism.
+        "renyi" (default): the Renyi divergence of one order. This family can charge any mechanism.
         "zcdp": rho, for mechanisms that are zCDP. A mechanism on a sample costs as much as on all records.
         "gaussian": 1/noise_multiplier^2 of Gaussians. A Gaussian on a sample costs as much as on all records. This
         family is the tightest for Gaussians on all records. It also admits the releases listed in ``others``, each up
@@ -212,7 +212,7 @@ class PrivacyFilter(CappedFilter):
 
     A budget must not be spent twice. A forked child process can read what a filter of its parent has spent, but
     ``spend`` and ``can_spend`` raise RuntimeError there. Copying or pickling a filter raises TypeError. To continue in
-    another process, make a new filter there, and first spend the ``history`` of this filter from the new one. Spend
+    another process, make a new filter there, and first charge the ``history`` of this filter to the new one. Spend
     nothing more from this filter.
 
     >>> import tightdp as dp

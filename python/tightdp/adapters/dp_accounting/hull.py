@@ -22,8 +22,8 @@ class ExportedPLDMasses(NamedTuple):
 
 
 def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
-    """Returns the loss distribution of a pair of distributions whose privacy profile is above every profile that meets
-    the bounds.
+    """Returns the loss distribution of a pair. The privacy profile of the pair is above every profile that meets the
+    bounds.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
     pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss

@@ -16,9 +16,9 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
     Gradients are still copied in three cases:
 
-    - Further gradients of the same parameter are added to them.
-    - They have fewer examples than the batch, as with packed sequences.
-    - They share memory with other tensors, which a later addition in place would change.
+    - The parameter has gradients already, to which the new gradients are added.
+    - The gradients are of fewer examples than the batch has, as with packed sequences.
+    - The gradients share memory with other tensors. A later addition in place would change these tensors.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {

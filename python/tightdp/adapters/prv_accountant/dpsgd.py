@@ -1,4 +1,4 @@
-"""Accountants of DP-SGD, that is of many steps of one Poisson-sampled Gaussian, with prv_accountant's interface."""
+"""Accountants of DP-SGD (many steps of one Poisson-sampled Gaussian), with the interface of prv_accountant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DPSGDAccountant(PRVAccountant):
 
 
 class Accountant:
-    """An accountant of DP-SGD at one ``delta``, with the older name and interface.
+    """An accountant of DP-SGD at one ``delta``, with the name and interface of older versions.
 
     Parameters
     ----------

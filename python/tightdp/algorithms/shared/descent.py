@@ -12,8 +12,8 @@ from .optimizers import MeanOfLastIterates, Optimizer
 def build_gradient_descent(
     optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
 ) -> Run:
-    """Returns a run of ``steps`` releases. Each release is a sum of gradients clipped to ``max_norm``, over a Poisson
-    batch with sampling probability ``q``.
+    """Returns a function that makes ``steps`` releases. Each is a sum of gradients clipped to ``max_norm``, over a
+    Poisson batch with sampling probability ``q``.
 
     Each sum is divided by the public expected batch size, the penalty's gradient is added, and ``optimizer`` takes a
     step. The result is the mean of the last iterates. ``average`` is the share of the iterates in this mean.

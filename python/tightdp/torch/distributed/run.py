@@ -1,4 +1,4 @@
-"""The run of several ranks that train one model together."""
+"""The run of several ranks (processes) that train one model."""
 
 from __future__ import annotations
 

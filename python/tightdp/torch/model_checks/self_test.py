@@ -61,8 +61,8 @@ def find_gradient_by_autograd(
 ) -> tuple[list[Any], float]:
     """Returns the gradient of a record by plain back-propagation, and a bound on its relative rounding error.
 
-    The bound is on the change by another order of computation. The gradient has None for a parameter on which the loss
-    does not depend.
+    The bound is on the change of the gradient if operations are computed in another order. The gradient has None for a
+    parameter on which the loss does not depend.
     """
     losses = model_checks.check_loss_tensor(loss_fn(model, one), 1)
     rounding = _estimate_autograd_rounding(losses)
@@ -70,7 +70,7 @@ def find_gradient_by_autograd(
 
 
 def _estimate_autograd_rounding(losses: Any) -> float:
-    """Returns ``COARSE`` if the losses are on a device or their computation casts types, and ``FINE`` otherwise."""
+    """Returns ``COARSE`` on a device, with casts of types, or with half precision, and ``FINE`` otherwise."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
         node = ahead.pop()
@@ -115,10 +115,10 @@ def check_against_autograd(
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
-    ``find_plain`` takes a record through the model alone, with the same coins as ``find``. If the gradients depend on
-    coins, which the two functions may draw in different orders, the gradients are compared again with modules in eval
-    mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is enough,
-    because the gradient of another record may consist of rounding errors.
+    ``find_plain`` takes one record at a time through the model, with the same coins as ``find``. If the gradients
+    depend on coins, which the two functions may draw in different orders, the gradients are compared again with modules
+    in eval mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is
+    enough, because the gradient of another record may consist of rounding errors.
     """
     distance = _find_least_gradient_distance(found, map(find_plain, singles))
     if distance and any(_has_random_gradient(find_plain, one) for one in singles):

@@ -18,7 +18,7 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.RNNBase, _EXACT),
     (torch.nn.RNNCellBase, _EXACT),
 )
-"""Types of layers whose parameters go through functions without a rule (``calls.py``), and what to use instead."""
+"""Types of layers with parameters in functions that one pass cannot compute (``calls.py``), and alternatives."""
 
 
 def check_one_pass_layers(model: Any) -> None:
@@ -53,5 +53,5 @@ def _find_alternative_to_layer(module: Any) -> str | None:
 
 
 def _list_parametrizations(module: Any) -> tuple[Any, ...]:
-    """Returns the modules in a list of parametrizations, such as ``weight_norm``. It is empty for other modules."""
+    """Returns the modules in a list of parametrizations, such as ``weight_norm``, and () for other modules."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

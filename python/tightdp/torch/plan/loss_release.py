@@ -41,9 +41,9 @@ class LossRelease:
             _check.check_count_argument("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of gradients, where ``noise_multiplier`` is charged for gradients and losses."""
+        """Returns the noise multiplier of gradients, if both releases together are charged ``noise_multiplier``."""
         return noise_multiplier / math.sqrt(1 - self.share) * _UPWARD
 
     def loss_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of losses, where ``noise_multiplier`` is charged for gradients and losses."""
+        """Returns the noise multiplier of losses, if both releases together are charged ``noise_multiplier``."""
         return noise_multiplier / math.sqrt(self.share) * _UPWARD

@@ -30,8 +30,8 @@ losses are far from overflow and underflow."""
 class Prv:
     """The engine of privacy random variables.
 
-    If ``compose`` is given, this function composes the discretised losses (``spectral.py``), and not the compiled core.
-    It takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    If the function ``compose`` is given, it replaces the compiled core in composing discretised losses
+    (``spectral.py``). The function takes ``bytes_a_point`` bytes of a device's memory for each grid point.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Prv:
         self._where = compose, bytes_a_point
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        """Returns the reason for the first mechanism or count that is not served."""
+        """Returns the reason for refusing the first mechanism or count that is not served; None if all are."""
         for mechanism, count in parts:
             if _describe_prv_loss(mechanism, direction) is None:
                 return (

@@ -1,7 +1,7 @@
-"""Moments with a formula, bounded from both sides, and lower bounds of moments that some pair of a mechanism attains.
+"""Bounds from both sides the moments that have a formula, and bounds other moments from below.
 
-The moment K(c) is log M, where M = E_P[e^{cY}] and Y is the privacy loss. See docs/theory/conversions.md sections 3 and
-14.
+The moment K(c) is log M, where M = E_P[e^{cY}] and Y is the privacy loss. A pair is attained if two neighbours have
+these output distributions. Its moments are lower bounds. See docs/theory/conversions.md sections 3 and 14.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from . import quadrature
 from .sampled_moments import bound_moment_at_integer_order
 
 _EXP_LIMIT = 700.0
-"""Exponent above which e to this power is not computed, but represented by its logarithm."""
+"""Largest x for which e^x is computed. A larger power of e is represented by its logarithm."""
 _MOST_ORDER = 256
-"""Largest integer order at which the moment of a sample is computed from moments of the mechanism that is sampled."""
+"""Largest integer order at which the moment of a sample is computed from moments of the inner mechanism."""
 _LEAST = 1e-3
 """Smallest noise multiplier for which quadratures are used."""
 
@@ -89,7 +89,7 @@ def _bound_attained_moment_of_step(mechanism: m.Mechanism, direction: Direction,
 
 
 def _bound_attained_moment_of_sample(inner: m.Mechanism, q: float, c: float) -> float:
-    """Returns a lower bound of K(c) for a Poisson sample, by quadrature or at the integer order below."""
+    """Returns a lower bound of K(c) for a Poisson sample, by quadrature or from the next lower integer order."""
     sigma = inner.noise_multiplier if isinstance(inner, m.Gaussian) else 0.0
     if sigma > _LEAST and quadrature.count_quadrature_nodes(sigma, c) <= quadrature.MOST_NODES:
         return quadrature.bound_moment_by_quadrature(sigma, q, c).lo
