@@ -71,8 +71,8 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave at None: the first two always, and the last three if the pipeline has an epsilon. The
-seed must be None because two steps with equal seeds would draw the same noise."""
+"""Settings that steps must leave at None: the first two always, and the last three if the pipeline has an epsilon.
+``random_state`` must be None because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
@@ -107,12 +107,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     steps : a list of (name, step). The last step is a classifier or a regressor of ``tightdp.train``. Each other step
         is a transformer of ``tightdp.preprocessing``, a ``DPPCA``, a transformer of scikit-learn that learns nothing
         (``Normalizer``, ``FunctionTransformer``), or "passthrough".
-    epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
-        multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and ``privacy_`` bounds
-        the epsilon of all steps at ``delta``.
-    share : the part of the budget, as mu^2 for the parameter mu of Gaussian differential privacy, that the steps before
-        the last step get, in [1e-6, 1). This part is divided equally among the steps that make releases. Learning the
-        labels counts as such a step. The last step gets the rest of the budget.
+    epsilon, delta : the guarantee of all steps together, for adding or removing one record. Leave out the epsilon,
+        delta and noise multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and
+        ``privacy_`` bounds the epsilon of all steps at ``delta``.
+    share : the part of the budget that the steps before the last step get, in [1e-6, 1). The budget is measured by
+        mu^2, where mu is the parameter of Gaussian differential privacy. This part is divided equally among
+        the steps that make releases. Learning the labels counts as such a step. The last step gets the rest of the
+        budget.
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from its own stream; leave out the ``random_state`` of the steps.
     ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used.
@@ -183,7 +184,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         if payment.ledger is not None:
-            # Errors about the last step's settings are raised before all steps are paid for.
+            # Errors about the last step's settings are raised before any step is paid for.
             plan.steps[-1][1]._rehearse_for(width, _count_classes_of_pipeline(last, targets))
             payment.spend_charge(plan.charge)
         values = X
@@ -267,8 +268,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
-        # The last step gets only half of delta. With the whole delta, a last step that is known by its epsilon and
-        # delta alone would leave no delta for the other steps.
+        # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
+        # whole delta, no delta would be left for the other steps.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -437,7 +438,8 @@ def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any
         labels = [present for present, _ in found]
     else:
         counted, labels = scan_blocks(blocks, list_classifier_classes_of_block)
-    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # distinct numbers look like measurements
+    # Each label occurs three times, because numbers that occur only once look like the targets of a regression.
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)
 
 
 def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:

@@ -29,7 +29,8 @@ py::tuple plain(const Result& r) {
 using Question = Result (*)(const Composition&, double, double);
 
 // Binds a function that computes epsilon or delta of a composition. The argument `sampled` of the Python function is a
-// list of triples (sigma, q, count).
+// list of triples (sigma, q, count). `mu2` is the sum of 1/sigma^2 over steps without sampling, and `pair` names the
+// direction.
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(

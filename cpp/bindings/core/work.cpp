@@ -42,8 +42,7 @@ class Budget {
     std::unique_ptr<work::Budget> scope_;
 };
 
-// A flag that asks threads to stop. The threads that a Python call starts watch this flag while the call waits for the
-// threads.
+// A flag that asks threads to stop. A Python function that starts threads and waits for them makes them watch the flag.
 class Stop {
   public:
     void set() { flag_->store(true, std::memory_order_relaxed); }

@@ -11,8 +11,8 @@
 #define TIGHTDP_HD
 #endif
 
-// Marks a function that is not inlined in device code. nvcc would inline all it can, at the cost of minutes of
-// compilation and of registers that functions could share.
+// Marks a function that is not inlined in device code. nvcc would inline every function it can. Compilation would
+// then take minutes longer, and functions could not share registers.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD_STAGE __host__ __device__ __noinline__
 #else
@@ -36,7 +36,7 @@
 
 namespace tightdp {
 
-// Numbers of steps and indices go up to 2^53 and are std::int64_t, because a long has only 32 bits on Windows.
+// Indices and numbers of steps go up to 2^53 and are std::int64_t, because a long has only 32 bits on Windows.
 
 static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 

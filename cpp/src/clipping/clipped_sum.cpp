@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kRunTiles = 8;
 constexpr std::size_t kRunColumns = kRunTiles * kTileColumns;
 
-// A row of zeros, which replaces examples that are not finite, so that a NaN is never multiplied by a factor of 0.
+// A row of zeros, which replaces missing rows and rows with the factor 0, so that no NaN is multiplied by 0.
 alignas(64) constexpr double kZeroRow[kTileColumns] = {};
 
 // Clips rows and computes their sums in doubles or, for the exact form, in integers.
@@ -61,8 +61,8 @@ class Clipper {
 
     // Adds the rows [begin, end) in blocks of `rows` rows, for the stripes of `worker`. `begin` is the start of a
     // chunk. Each chunk of rows has its own sums in `sums`, one for each column. If `finish` is true, the rows are one
-    // chunk, and the sums are written to the output after the last block. If there is also only one block, `sums` has
-    // room for the kRunColumns columns of one run, since each run's sums are written at once.
+    // chunk, and the sums are written to the output after the last block. If these rows are a single block, `sums` has
+    // room for the kRunColumns columns of one run, since each run's sums are written before the next run begins.
     void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
@@ -131,7 +131,7 @@ class Clipper {
         std::size_t begin = 0, end = 0;
         bool fresh = true;  // true for the first block of a chunk
         double factors[kBlockRows];
-        // Bit i is set if, in the exact form, the integers of row i of the block may not fit in 32 bits. Such rows are
+        // Bit i is set if, in the exact form, the integers of row i of the block could exceed 32 bits. Such rows are
         // added one by one.
         std::uint64_t heavy = 0;
         static_assert(kBlockRows <= 64);
@@ -145,7 +145,7 @@ class Clipper {
     };
 
     // Returns the sweep (tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
-    // on. Rows that are missing or not wanted are replaced by rows of zeros.
+    // on. Rows beyond the block's end, and rows that are not wanted, are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
                 Wanted&& wanted) const noexcept {
@@ -158,8 +158,8 @@ class Clipper {
         return {block.count() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
     }
 
-    // Computes the sums of squares of a block's rows, eight rows at a time. While one row waits for memory at the end
-    // of a page, work on the other rows goes on.
+    // Computes the sums of squares of a block's rows, eight rows at a time. The processor's prefetching stops at the
+    // end of a page. While one row then waits for memory, work on the other rows goes on.
     void norms(const Block& block, Range stripes, double* squared) const noexcept {
         const void* rows[kSweepRows];
         for (std::size_t first = 0; first < block.count(); first += kSweepRows)
@@ -183,9 +183,9 @@ class Clipper {
         }
     }
 
-    // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time are added over the
-    // whole run. Reading all rows of one tile before the next tile would be slow, because the processor prefetches the
-    // bytes that follow in the same row.
+    // Adds a run of tiles to `sums`. The first number in `sums` belongs to the run's first column. Eight rows at a time
+    // are added over the whole run. Reading all rows of one tile before the next tile would be slow, because the
+    // processor prefetches the bytes that follow in the same row.
     void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];

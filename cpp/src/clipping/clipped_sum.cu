@@ -20,7 +20,8 @@ constexpr int kAddThreads = 1024;
 
 Machine machine_here() {
     const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    // The 2048 bytes are the kilobyte that is reserved for each block, and some space for the runtime.
+    // Two blocks share a multiprocessor's memory. Each of them loses 2048 bytes: the kilobyte that is reserved for a
+    // block, and some space for the runtime.
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     return {attribute(cudaDevAttrMultiProcessorCount), half};
 }

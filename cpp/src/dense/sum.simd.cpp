@@ -5,8 +5,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Number of outputs that are added side by side. Together with four registers of columns for each output, the sums fill
-// the registers.
+// Number of outputs that are added side by side. For each output, kVecs vectors of sums stay in registers.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kOutputs = 4;
 #else
@@ -14,6 +13,7 @@ constexpr int kOutputs = 2;
 #endif
 constexpr int kVecs = 4;
 
+// The arguments of dense_accumulate (layers.simd.hpp).
 struct Sums {
     const double* q;
     std::int64_t stride, rows;

@@ -8,7 +8,7 @@
 namespace tightdp::openmp {
 
 enum class Outcome {
-    kNone,  // there is no such pool, or the pool is too small. Nothing was called
+    kNone,  // there is no such pool, or it has too few threads. Nothing was called
     kBusy,  // the pool serves another caller, or this caller is inside one of the pool's loops. Nothing was called
     kDone,
 };
@@ -17,8 +17,9 @@ enum class Outcome {
 // `wanted`, or smaller if the runtime gives fewer threads. Worker 0 is the calling thread. All threads run in the
 // default floating-point environment, except for the caller, which keeps its own. The body must not throw.
 //
-// In a forked child there is never a pool. A team of threads that this function started ends before its caller forks,
-// so that PyTorch's loops work in the child. With TIGHTDP_OPENMP=0 in the environment there is no pool.
+// In a forked child there is never a pool. The team that this function started for a thread ends before the thread
+// forks, so that PyTorch's loops in the child do not wait for the team. With TIGHTDP_OPENMP=0 in the environment there
+// is no pool.
 Outcome run(int wanted, void (*body)(void*, int, int), void* context);
 
 }  // namespace tightdp::openmp

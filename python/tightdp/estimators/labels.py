@@ -101,7 +101,7 @@ def plan_label_release(
     ``target``.
     """
     if spent is not None:
-        compute_count_noise_and_threshold(1, *spent)
+        compute_count_noise_and_threshold(1, *spent)  # raises ValueError for too much noise or too small a delta
         return LabelRelease(
             spent, target.epsilon, target.delta, build_caps_for_charge(rest(target.epsilon, target.delta))
         )
@@ -109,7 +109,7 @@ def plan_label_release(
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
-    compute_count_noise_and_threshold(1, *own)
+    compute_count_noise_and_threshold(1, *own)  # raises the same errors
     # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. If such an algorithm got
     # the whole delta, no delta would be left for the labels.
     part = target.delta / 2

@@ -1,4 +1,4 @@
-"""The raw data, which no algorithm can reach: features, targets, weights, and values that are computed from them."""
+"""The raw data: features, targets, weights, and values computed from them. No algorithm can reach these arrays."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Records:
         return int(self.features.shape[1])
 
     def get_units(self, bias: bool) -> DenseRowUnits:
-        """Returns the integer forms of the rows of features, with an appended 1 if ``bias`` is true.
+        """Returns the rows of features as integers (``DenseRowUnits``), with an appended 1 if ``bias`` is true.
 
-        The integer forms are computed once for all steps of a fit.
+        The integers are computed once for all steps of a fit.
         """
         if bias not in self._units:
             if self._whole is None:

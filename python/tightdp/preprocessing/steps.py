@@ -1,4 +1,4 @@
-"""Checks and nested parameters of estimators that consist of named estimators, such as a chain of transformers."""
+"""Checks estimators made of named estimators, such as a chain of transformers, and gives them nested parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .transformer import PrivateTransformer
 
 
 def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns a list of tuples of length ``length``. The first entries are different names."""
+    """Checks ``steps``, and returns a list of tuples of length ``length``. Each tuple begins with another name."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
@@ -55,7 +55,7 @@ class NamedTransformers:
         return found
 
     def set_params(self, **params: Any) -> Any:
-        """Sets ``params``, values by their names in ``get_params``, and returns the estimator itself.
+        """Sets the parameters with these names of ``get_params``, and returns the estimator itself.
 
         Raises ValueError for an unknown name.
         """

@@ -76,7 +76,7 @@ class CategoryColumn:
 Column = NumberColumn | CategoryColumn
 """Type of a column whose encoding is known."""
 LEARN: Final = "learn"
-"""Value in a declaration that says that bounds, categories or a number are to be learned with noise."""
+"""Value in place of bounds, categories or a number, which are then learned with noise."""
 Bounds = tuple[float, float] | Literal["learn"]
 """Bounds of a column, which are declared or are to be learned."""
 Fill = float | Literal["learn"]

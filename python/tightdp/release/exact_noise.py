@@ -66,7 +66,7 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
     """Returns the integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z a real normal.
 
     sigma : int, float or Fraction in (0, 2^39] that a double represents exactly. It may also be an array
-        of doubles, one for each value of ``size``.
+        of doubles, one for each integer of the result.
     size : shape of the result, an integer >= 0 or a tuple of them
     rng : SecureRandom (the default) or Philox
 
@@ -74,8 +74,8 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
 
     An integer vector plus this noise is the Gaussian mechanism on real numbers, followed by rounding, which is
     post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``.
-    This mechanism may be used on a sample too. The integers depend on the source's key and stream, and not on the
-    number of threads or the machine.
+    On a Poisson sample, charge ``PoissonSampled`` of this mechanism. The integers depend on the source's key and
+    stream, and not on the number of threads or the machine.
 
     >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
     [0, -881]

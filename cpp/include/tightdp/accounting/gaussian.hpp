@@ -21,7 +21,7 @@ struct GaussianPoint {
     double delta, complement, log_delta, log_slope;
 };
 
-// Bound on the relative errors of delta and of 1 - delta, unless they are subnormal.
+// Bound on the relative errors of delta and of 1 - delta. The bound does not hold for subnormal numbers.
 inline constexpr double kGaussianError = 96 * kUnitRoundoff;
 
 // The range of mu for which the error bounds are proved.
@@ -53,8 +53,8 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
-// mean of the privacy loss, in standard deviations. This number is stored as the sum of two doubles, t and `rest`,
-// because the relative error of delta is t times the error of t. If eps/mu > 1e140, delta is 0.
+// mean of the privacy loss, in standard deviations. The relative error of delta is t times the error of t. So
+// this number is stored as the sum of two doubles, the variables `t` and `rest`. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
@@ -93,16 +93,16 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
         p.complement *= factor;
     }
     const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
-    // The smaller of delta and 1 - delta has the smaller absolute error, and its bounds give the bounds on the larger
-    // number.
+    // The smaller of delta and 1 - delta has the smaller absolute error. Its bounds are subtracted from 1 to bound the
+    // larger number.
     if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
     return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
 }
 
 // Bounds epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta} for delta in [1e-300, 1).
 //
-// The root is found by Newton's method on ln delta within a bracket. ln delta is concave and decreasing, so the method
-// does not pass the root when it comes from the right. Then each end of the interval moves outwards until
+// The root is found by Newton's method on ln delta within a bracket. ln delta is concave and decreasing, so from
+// the right of the root, no step of the method passes the root. Then each end of the interval moves outwards until
 // gaussian_bounds proves that it is a bound.
 inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     const auto at_most = [&](double eps) {  // proves delta(eps) <= delta

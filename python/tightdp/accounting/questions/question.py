@@ -1,4 +1,4 @@
-"""A question about a composition. Each direction of the neighbouring relation is bounded, and the worst one counts.
+"""A question about a composition. Each direction of the neighbouring relation has an answer, and the worst one counts.
 
 Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken after
 composition (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other curves
@@ -121,8 +121,8 @@ class Question(NamedTuple):
         """Returns bounds of delta at each epsilon.
 
         Delta never increases with epsilon, so a bound at one epsilon may improve the bounds at other epsilons. Once the
-        budget of work for the whole profile is spent, the remaining epsilons are not asked about, and have only such
-        bounds.
+        budget of work for the whole profile is spent, the remaining epsilons are not asked about. Their bounds follow
+        from those at other epsilons.
         """
         at = _check.check_bounded_array_argument("epsilons", epsilons)
         order = np.argsort(at, axis=None)
@@ -185,7 +185,7 @@ class Question(NamedTuple):
         return Curve(ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape))
 
     def gdp(self, delta: float) -> Bound:
-        """Returns bounds on the least mu of Gaussian differential privacy up to ``delta``, in both directions."""
+        """Returns bounds on the mu of Gaussian differential privacy up to ``delta``, as in ``Composable.gdp``."""
         floor = _check.below_one("delta", delta)
         if self.neighbors in ("add", "remove"):  # the trade-off curve of a pair determines that of the reversed pair
             return Question(self.composition).gdp(floor)
@@ -216,8 +216,8 @@ class Question(NamedTuple):
     ) -> Bound:
         """Returns the largest of the answers of all pairs.
 
-        ``most`` returns an upper bound of a pair's answer without asking an engine. By this bound, a pair whose answer
-        cannot be the largest is left out.
+        ``most`` returns an upper bound of a pair's answer without asking an engine. If this bound is at most the
+        lower end of the first answer, the pair is left out.
         """
         asked = self.dominating_pairs()
         answers: list[Bound] = []

@@ -148,11 +148,11 @@ def choose_filter_order(epsilon: float, delta: float, expected: Composable | Non
 
     best, at = INF, 0.0
 
-    def remember_best_filter_order(log_c_price: float) -> float:
+    def remember_best_filter_order(c: float) -> float:
         nonlocal best, at
-        found = score_filter_order(log_c_price)
+        found = score_filter_order(c)
         if found < best:
-            best, at = found, log_c_price
+            best, at = found, c
         return found
 
     minimize_over_renyi_orders(remember_best_filter_order)
@@ -175,7 +175,7 @@ def _bound_filter_cost_of_pure_dp(e: Range) -> float:
 
 
 def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
-    """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if no pair is proved."""
+    """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if its pair is not proved."""
     reason = explain_unproved_neighbors(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)

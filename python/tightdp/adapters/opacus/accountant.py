@@ -24,7 +24,7 @@ _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
 
 _NO_NOISE = 1e-9
 """Smallest noise multiplier that counts as protection. If every noise multiplier meets the target, Opacus' search for
-the smallest one halves the noise without end. Noise multipliers below this number are taken for such a search."""
+the smallest one halves the noise without end. Noise multipliers below this number are a sign of such a search."""
 _lock = RenewedLock()
 """Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
@@ -201,9 +201,10 @@ def _check_opacus_entry(entry: Any) -> Entry:
 
 
 def _find_added_opacus_steps(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:
-    """Returns the steps in ``entries`` that are not in ``known``, or None if ``entries`` do not begin with ``known``.
+    """Returns the steps in ``entries`` that are not in ``known``.
 
-    The last entry of ``known`` may have a larger number of steps in ``entries``.
+    Returns None if ``known`` is empty, or if ``entries`` do not begin with it. The last entry of ``known`` may have a
+    larger number of steps in ``entries``.
     """
     n = len(known)
     if not n or len(entries) < n or known[:-1] != entries[: n - 1]:

@@ -50,7 +50,7 @@ def read_opacus_batch_size(data_loader: Any) -> int | None:
 
 
 def remember_opacus_batch_size(loader: Any, data_loader: Any) -> None:
-    """Stores the declared batch size in the private ``loader``, in case this loader is made private again."""
+    """Stores the declared batch size of ``data_loader`` in the private ``loader``, which may be made private again."""
     declared = read_opacus_batch_size(data_loader)
     if declared is not None:
         object.__setattr__(loader, _DECLARED, declared)

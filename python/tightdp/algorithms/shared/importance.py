@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ...release.noise import RandomSource
 
 COIN = 2.0**-50
-"""Number subtracted from every probability. The uniform numbers that are compared with probabilities have the smaller
-resolution 2^-53 (docs/theory/dpis.md, section 3)."""
+"""Number subtracted from every probability. Uniform numbers are multiples of 2^-53. A comparison with them could
+otherwise succeed with too large a probability (docs/theory/dpis.md, section 3)."""
 
 Reals = NDArray[np.float64]
 """Array with a real number for each record."""
@@ -39,7 +39,7 @@ class ImportanceSampling(NamedTuple):
     reach: float
     """Factor by which the bound for later steps exceeds the norm in this step."""
     floor: float
-    """Smallest norm, divided by the clipping norm, from which a bound is computed."""
+    """Number such that norms below ``floor * max_norm`` count as ``floor * max_norm`` in bounds."""
 
     def bound_norms(self, norms: Reals) -> Reals:
         """Returns bounds on the norms of gradients in later steps, from the norms in this step."""

@@ -9,7 +9,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 MOST_IN_RANGE = 100_000
-"""Largest number of values in a range. A table with more rows is better written by a program."""
+"""Largest number of values in a range. Each value makes a row of a table. Longer tables are left to programs."""
 
 
 def parse_real_argument(text: str) -> float:

@@ -1,7 +1,7 @@
-"""tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
+"""tightdp ledger: one budget, in a file or a PostgreSQL database, for everything that is released from a data set.
 
-The action create makes a ledger, spend charges a release before it is made, show says how much is spent, and report
-lists all entries.
+The action "create" makes a ledger, "spend" charges a release before it is made, "show" says how much is spent, and
+"report" lists all entries.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ still exchange messages and detect the difference."""
 
 
 class Ranks(World):
-    """The processes of a group. All ranks must call the methods, but not the properties, in the same order."""
+    """The processes of a group. All ranks must call its methods in the same order. Properties need no such order."""
 
     shares = True
 

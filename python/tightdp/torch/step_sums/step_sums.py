@@ -1,4 +1,4 @@
-"""Chooses, by the plan of a run, the class of the sums of gradients that each step computes."""
+"""Chooses the class that sums the gradients in each step of a run. The plan of the run decides."""
 
 from __future__ import annotations
 

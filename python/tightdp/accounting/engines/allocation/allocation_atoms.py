@@ -1,8 +1,9 @@
 """The loss distribution of one random allocation with one step selected, on a grid (docs/theory/allocation.md).
 
-P is the distribution of the outputs of all steps with the record, and Q their distribution without the record. Atoms
-are values of the privacy loss with their masses. Atoms from above bound the loss from above, and atoms from below bound
-the loss from below. The curve of atoms is delta as a function of epsilon.
+A random allocation draws the step in which a record takes part. Its likelihood ratio is the mean of the ratios of all
+steps. P is the distribution of the outputs of all steps with the record, and Q their distribution without the record.
+Atoms are values of the privacy loss with their masses. Atoms from above bound the loss from above, and atoms from below
+bound the loss from below. The curve of atoms is delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -36,13 +37,12 @@ COARSEST, FINEST = 5, 12
 MOST_CELLS = 1 << 16
 """Largest number of cells of the grid of one distribution."""
 _TABLE_ERROR = 2e-9
-"""Generous bound on the distance from 1 of the sum of the probabilities of a user's table."""
+"""Generous bound on the distance between 1 and the sum of the probabilities in a ``PrivacyLoss``."""
 MOST_WORK = 3e8
-"""Largest number of products of cells for one distribution: about a third of a second."""
+"""Largest number of products of cells for one distribution. They take about a third of a second."""
 LEAST_FLOOR = 1e-280
-"""Smallest probability that is allowed to be cut off. Every distribution from above has the mass 1e-290 at infinity,
-for products that underflow (``mean.cpp`` of the core). So cutting off a smaller probability would hardly narrow the
-bounds."""
+"""Smallest probability that is allowed to be cut off. Every distribution from above already has the mass 1e-290 at
+infinity, for products that underflow (``mean.cpp`` of the core). So cutting off less would hardly narrow the bounds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RoundedAllocationAtoms:
         return found
 
     def as_atom_distribution(self, infinity: Range) -> AtomDistribution:
-        """Returns these atoms with their errors. ``infinity`` is P's mass where Q has none."""
+        """Returns these atoms with their errors. The argument ``infinity`` replaces the field of this name."""
         error = self.relative + 8 * U
         found = [
             Atom(Decimal(float(y)), Decimal(float(p)).ln(CONTEXT), self.slack + 2 * U * abs(float(y)), error)
@@ -166,7 +166,10 @@ def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
 
 @lru_cache(maxsize=32)
 def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
-    """Returns atoms of the mean of ``steps`` likelihood ratios; None if they take more than ``MOST_CELLS`` cells."""
+    """Returns atoms for the mean of ``steps`` likelihood ratios. Returns None where ``_bound_allocation`` does.
+
+    ``floor`` is the probability that may be cut off at either end.
+    """
     found = _bound_allocation(inner, steps, 2.0**-level, floor)
     if found is None:
         return None
@@ -218,7 +221,8 @@ def build_coarse_allocation_curve(
 ) -> PrivacyCurve | None:
     """Returns the curve of an allocation that selects several steps; None if the allocation has too many outcomes.
 
-    The ratios of one step are on so coarse a grid that all outcomes can be summed (allocation.md section 9).
+    The ratios of one step are on so coarse a grid that all outcomes can be summed (allocation.md section 9). An outcome
+    says how many steps have each ratio.
     """
     for level in _COARSE:
         found = _bound_allocation(inner, 1, 2.0**-level, floor / steps)

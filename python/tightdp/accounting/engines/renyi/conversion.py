@@ -1,8 +1,8 @@
 """Conversion of moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
 
-K(c) is c times the Renyi divergence of order c + 1. For every c > 0, delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c}
-(Canonne, Kamath and Steinke 2020, Proposition 12). The bound holds at every order, so the search need not find the best
-one.
+The logarithm K(c) of a moment is c times the Renyi divergence of order c + 1. For every c > 0,
+delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} (Canonne, Kamath and Steinke 2020, Proposition 12). The bound holds at
+every order, so the search need not find the best one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SCAN = 4.0
 """Ratio of neighbouring c in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
-"""Number of golden sections after the scan. So many sections find the order up to a relative 4^2 * 0.618^28 = 2e-5, and
-the minimum up to about the square of this error."""
+"""Number of golden sections after the scan. They find c up to a relative error of 2 ln(4) * 0.618^28 = 4e-6, and the
+minimum up to about the square of this error."""
 
 
 def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
@@ -99,7 +99,7 @@ def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> 
 _STEP = 1.5
 """Ratio of neighbouring c in the descent of ``minimize_near_renyi_order``."""
 _FEW = 6
-"""Number of golden sections after a descent. So many sections find the order up to 1.5^2 * 0.618^6 = 8 %, and the
+"""Number of golden sections after a descent. They find c up to a relative error of 2 ln(1.5) * 0.618^6 = 5 %, and the
 minimum up to a fraction of the square of this error."""
 
 
