@@ -1968,18 +1968,23 @@ def _build_group_row(m: dict[str, Any], k: int) -> TableRow:
     return build_exact_table_row(_build_mixture_pair(tuple(sorted(sums.items())), k))
 
 
-def _has_declared_size(m: dict[str, Any]) -> bool:
-    """Returns whether a mechanism, or one inside of it, names the number of records."""
+def count_largest_group_of_certificate(m: dict[str, Any]) -> float:
+    """Returns the largest size of a group of ``m``, or infinity if nothing inside of it names the number of records."""
     inner = m.get("mechanism", {})
     inside = [part for part, _ in inner["parts"]] if "parts" in inner else [inner] if inner else []
-    return "dataset_size" in m or any(map(_has_declared_size, inside))
+    most: float = min([m.get("dataset_size", math.inf), *map(count_largest_group_of_certificate, inside)])
+    return most // m["size"] if "size" in m and most < math.inf else most
 
 
 def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a group by the chain of its records. The lower end is that of a single record."""
     inner = m["mechanism"]
     parts = inner["parts"] if inner["type"] == "Composition" else [(inner, 1)]
-    if k == 1 and not m.get("special") and any(_has_declared_size(part) for part, _ in parts):
+    if (
+        k == 1
+        and not m.get("special")
+        and any(count_largest_group_of_certificate(part) < math.inf for part, _ in parts)
+    ):
         raise Unverified("the table has no group that changes a declared number of records")
     if m["size"] > 20:
         raise Unverified("a group has too many links")
@@ -2283,6 +2288,8 @@ def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
     found.update({name: read_certificate_entry(kind, name, plain[name]) for name in fields})
     if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
+    if kind == "Group" and not count_largest_group_of_certificate(found):
+        raise Unverified("size is at most the number of records")
     if found.get("selected", 0) > found.get("steps", 0):
         raise Unverified("selected is at most steps")
     if "losses" in found:

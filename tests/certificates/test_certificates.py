@@ -418,6 +418,17 @@ def test_an_upper_end_below_a_member_s_delta_is_not_verified():
         assert verify.check(good), verify.explain(good)
 
 
+def test_a_group_is_no_larger_than_its_data_set():
+    """No such group exists, and the library makes no certificate of one."""
+    sample = {"type": "FixedSizeSampled", "mechanism": {"type": "PureDP", "epsilon": 1.0}, "sample_size": 1,
+              "dataset_size": 4}  # fmt: skip
+    for inner in (sample, {"type": "Group", "mechanism": sample, "size": 2}):
+        most = 4 if inner is sample else 2
+        for size in (most, most + 1):
+            text = write_delta({"type": "Group", "mechanism": inner, "size": size}, 0.0, 1.0, neighbors="replace")
+            assert verify.check(text) == (size == most), verify.explain(text)
+
+
 def check_changes(name: str, most: int) -> None:
     """Verifies up to ``most`` changed copies of each certificate of a run."""
     rng = np.random.default_rng(sum(map(ord, name)))
