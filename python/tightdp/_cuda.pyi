@@ -49,7 +49,6 @@ def add_products(
     inverse_grid: float,
     taken: int,
     bounds: int,
-    fresh: bool,
     device: int,
     stream: int,
 ) -> None: ...

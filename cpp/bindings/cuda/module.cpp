@@ -126,12 +126,11 @@ void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, 
 // outputs, totals). Inputs and errors are float64 if `full`, and float32 otherwise.
 void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, std::int64_t, Address>>& layers,
                   std::int64_t rows, bool full, double bound, double inverse_grid, Address taken, Address bounds,
-                  bool fresh, int device, Address stream) {
+                  int device, Address stream) {
     tightdp::ProductSum r{};
     r.rows = rows;
     r.bound = bound, r.inverse_grid = inverse_grid;
     r.taken = at<std::uint8_t>(taken), r.bounds = at<double>(bounds);
-    r.fresh = fresh;
     for (const auto& [inputs, errors, columns, outputs, totals] : layers) {
         tightdp::DenseLayer layer{};
         layer.inputs = at<void>(inputs), layer.errors = at<void>(errors);
@@ -197,7 +196,7 @@ PYBIND11_MODULE(_cuda, m) {
     m.def("add_integer_product", &add_integer_product, "w"_a, "q"_a, "sums"_a, "rows"_a, "outputs"_a, "columns"_a,
           "device"_a, "stream"_a);
     m.def("add_products", &add_products, "layers"_a, "rows"_a, "full"_a, "bound"_a, "inverse_grid"_a, "taken"_a,
-          "bounds"_a, "fresh"_a, "device"_a, "stream"_a);
+          "bounds"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
 }
