@@ -192,7 +192,7 @@ class OnePassSums(GradientSums):
         found = arrays.view_examples_to_clip("sums", rows)
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
-        run = clipping.ClippingRun(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
+        run = clipping.ClippingRun(found, outs, [(every, bound)])
         run.execute_run(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
