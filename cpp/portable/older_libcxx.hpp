@@ -41,7 +41,7 @@ bool equal(One&& one, Other&& other, Equal same = {}) {
     return std::equal(std::begin(one), std::end(one), std::begin(other), std::end(other), same);
 }
 
-// Compares the projections of two elements.
+// Returns a function that compares the projections of two elements.
 template <class Compare, class Projection>
 auto compare_projected(Compare compare, Projection of) {
     return [=](const auto& a, const auto& b) { return std::invoke(compare, std::invoke(of, a), std::invoke(of, b)); };

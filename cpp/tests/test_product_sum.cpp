@@ -1,5 +1,5 @@
-// Tests dense/product_way.hpp and dense/product_sum.hpp. Each way of product_way.hpp, and the loop for layers with one
-// output, is compared with plain arithmetic.
+// Tests dense/product_way.hpp and dense/product_sum.hpp. A way is an implementation for certain instructions. Each way,
+// and the loop for layers with one output, is compared with plain arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -39,7 +39,7 @@ std::vector<std::int64_t> by_definition(const Integers& p) {
     return sums;
 }
 
-// Tests each way with these integers. The absolute values of their products are at most `largest`.
+// Tests each way with the integers `p`. No product of a weight and an input is larger in magnitude than `largest`.
 void check_ways(const Integers& p, double largest) {
     const auto expected = by_definition(p);
     for (int i = 0; product_way(i); ++i) {
@@ -65,8 +65,8 @@ void odd_shapes() {
                 check_ways(integers(rows, outputs, columns, weights, inputs), kLargestIntegerProduct);
 }
 
-// Tests numbers of rows around the largest number whose sums fit in 32 bits, with sums of parts and digits that are as
-// large as possible.
+// Tests numbers of rows around the largest number whose sums fit in 32 bits. Ways split a weight into two parts of 16
+// bits or three digits of 8 bits, and the sums of both are as large as possible.
 void ends_of_32_bits() {
     for (const std::int64_t rows : {447, 448, 449, 512, 1024})
         for (const int sign : {1, -1}) {
@@ -91,7 +91,7 @@ void ends_of_digits() {
                 const Integers p = integers(rows, 1, 2, std::vector{w}, {static_cast<std::int16_t>(-126 * 256 - 128)});
                 std::vector<std::int64_t> sums(2, 7);
                 choose_product_way(i);
-                // The records are all in one chunk, so that the totals are updated only at the limit.
+                // One chunk holds all records, so that the totals in 64 bits are updated only at the limit.
                 add_integer_product({p.w.data(), p.q.data(), p.rows, 1, 2, 0x1p60, sums.data()});
                 CHECK(sums == by_definition(p));
             }

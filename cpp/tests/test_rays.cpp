@@ -17,7 +17,7 @@ bool serves(double sigma, double q, double count, double mu2 = 0, Direction dire
 
 int main() {
     CHECK(serves(0.8, 1e-4, 2));
-    // A power whose exponent is not an integer has several branches.
+    // Counts must be integers, because powers with other exponents have several branches.
     CHECK(!serves(0.8, 1e-4, 2.5));
     CHECK(!serves(0.8, 1e-4, 0.5));
     CHECK(!serves(0.8, 1e-4, 2, 1));

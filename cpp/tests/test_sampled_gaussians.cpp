@@ -34,7 +34,7 @@ int main() {
     CHECK(meet(sampled_gaussians_epsilon(plain, 1e-5), gaussian_epsilon(1, 1e-5)));
     CHECK(meet(sampled_gaussians_delta(plain, 2), gaussian_bounds(1, 2).delta));
 
-    // The result does not depend on how steps are divided into runs and ordered.
+    // The result does not depend on the order of the entries, or on how steps are divided into entries.
     const SampledGaussians whole[] = {{1, 0.01, 1000}, {0.8, 0.02, 50}};
     const SampledGaussians cut[] = {{0.8, 0.02, 50}, {1, 0.01, 300}, {1, 0.01, 700}};
     const Interval epsilon = sampled_gaussians_epsilon(whole, 1e-5);
@@ -45,15 +45,15 @@ int main() {
     CHECK(sampled_gaussians_delta(whole, epsilon.lower).upper >= 1e-5);
     CHECK(sampled_gaussians_epsilon({whole, 1}, 1e-5).upper < epsilon.lower);
 
-    // The contour engine declines a single step. Under "remove", the worse direction for eps > 0, delta is q times the
-    // delta of the mechanism without sampling at ln(1 + (e^eps - 1)/q).
+    // The contour engine declines a single step, so the grid engine is tested. For eps > 0, "remove" is the worse
+    // direction. Its delta is q times the delta of the mechanism without sampling, taken at ln(1 + (e^eps - 1)/q).
     const SampledGaussians once[] = {{1, 0.01, 1}};
     const double base = std::log1p(std::expm1(0.05) / 0.01);
     const Interval delta = sampled_gaussians_delta(once, 0.05), inner = gaussian_bounds(1, base).delta;
     CHECK(narrow(delta));
     CHECK(delta.lower <= 0.01 * inner.upper * (1 + 1e-12) && 0.01 * inner.lower * (1 - 1e-12) <= delta.upper);
 
-    // Hard questions take no more work than the budget of 10^9 units and one last piece.
+    // A hard question ends soon after its budget of 10^9 units of work is spent.
     const SampledGaussians many[] = {{1e-6, 0.1, 1}, {1e-4, 0.3, 10}};
     for (const SampledGaussians& hard : many) {
         const std::int64_t before = work::spent();

@@ -195,7 +195,10 @@ class _Reader:
         """Returns the TeX of one name or number."""
         kind, text = self.next()
         if kind == "number":
-            return text
+            mantissa, _, exponent = text.partition("e")
+            if not exponent:
+                return text
+            return ("" if mantissa == "1" else f"{mantissa} \\cdot ") + f"10^{{{exponent}}}"
         if kind != "word":
             raise NotAFormula
         if text in GREEK:

@@ -44,10 +44,10 @@ _Composable._open_question = _Question.from_options
 _Composable._see_as_group = _group_composition
 
 
-def _draw_curves(run: _Composable, **options: _typing.Any) -> _typing.Any:
+def _draw_curves(releases: _Composable, **options: _typing.Any) -> _typing.Any:
     from . import plots
 
-    return plots.privacy(run, **options)
+    return plots.privacy(releases, **options)
 
 
 _Composable._draw_curves = _draw_curves
@@ -168,8 +168,8 @@ if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         """Imports a name on its first use.
 
-        Raises AttributeError for an unknown name. The same error is raised if a library that the module needs is
-        missing, so that ``hasattr`` and ``help`` work.
+        Raises AttributeError for an unknown name. The same error is raised if a module cannot be imported because a
+        library is missing, so that ``hasattr`` and ``help`` work.
         """
         from importlib import import_module
 

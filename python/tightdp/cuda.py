@@ -36,12 +36,11 @@ def epsilon(
 ) -> Bound:
     """Returns bounds on epsilon(delta), as ``run.epsilon(delta, engine="prv")`` does, on a CUDA device through CuPy.
 
-    The parameters are those of ``run.epsilon``, and ``device`` is "cuda" or "cuda:N". The bounds are certified as on
-    the host, if cuFFT is as accurate as docs/theory/fft.md, section 4, assumes. The rounding term of the error budget
-    is about five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of
-    the device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
-
-    The keywords ``neighbors``, ``eps_error`` and ``delta_error`` are those of ``Composition.epsilon``.
+    ``delta``, ``neighbors``, ``eps_error`` and ``delta_error`` are as in ``run.epsilon``, and ``device`` is "cuda" or
+    "cuda:N". The bounds are certified as on the host, if cuFFT is as accurate as docs/theory/fft.md, section 4,
+    assumes. The rounding term of the error budget is about five times as large as on the host. Raises ValueError if the
+    computation needs more than ``max_bytes`` of the device's memory, RuntimeError if there is no device, and
+    ImportError if CuPy is missing.
 
     >>> from tightdp import cuda
     >>> cuda.epsilon(dp.Gaussian(1.0) * 10, 1e-5)  # doctest: +SKIP

@@ -25,7 +25,7 @@ from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta for the event that a value of a single record is released.
+"""Share of delta for the release of a value that only one record has.
 
 The threshold depends on the logarithm of this share, so the exact share matters little."""
 
@@ -36,12 +36,12 @@ class FrequentValues(NamedTuple):
     Fields
     ------
     values : the texts that reached the threshold
-    threshold : the least noisy count of a released value, in records
+    threshold : the number of records that the noisy count of a released value must reach
     charged : the composition of the releases
     privacy : the bound on epsilon, in nats
     statement : the ``Statement`` of the release
 
-    ``frequent_values`` returns this result, or raises an error about its arguments.
+    ``frequent_values`` returns this result, or raises an error about its arguments or the ledger.
 
     >>> found = frequent_values(["a"] * 900 + ["b"], epsilon=0.5, delta=1e-6)
     >>> found.values, found.threshold > 2, found.privacy <= 0.5
@@ -70,13 +70,13 @@ def frequent_values(
 ) -> FrequentValues:
     """Returns, as text, the values of a column whose noisy counts reach a threshold.
 
-    Use the returned values as the categories or labels of a model. The list of all values that occur is not private.
+    Use the returned values as the categories or labels of a model. A list of all values would reveal rare values.
 
     Parameters
     ----------
     values : one value for each record. Values are converted to text by ``str``; whole floats are written as integers.
-    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the event that the
-        value of a single record reaches the threshold.
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the release of
+        a value that only one record has.
     missing : texts that stand for no value.
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments.
     ledger : a ledger that is charged before the release, with ``note``. The ledger's ``failure``, the total probability

@@ -102,9 +102,9 @@ class PrivateSearchCV(BaseEstimator):
     privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
     classes_, n_features_in_ : as in scikit-learn.
 
-    The charges of two settings may differ in more than their Gaussians on all records, for example if the batch sizes
-    differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The running
-    time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    Two settings may be charged for different mechanisms besides Gaussians on all records, for example if their batch
+    sizes differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The
+    running time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -151,7 +151,7 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # repeated, because distinct numbers would look like measurements
+        present = np.repeat(classes, 3)  # since labels that occur once look like measurements
         if declared is not None and not must_learn_labels(declared):
             classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -178,7 +178,7 @@ class PrivateSearchCV(BaseEstimator):
             inner, outer = self._split_table(X, labels, source)
         else:
             inner, outer = self._split_blocks(counted, source)
-        # Labels that are not declared are taken from all records, and not from the records of one part.
+        # Labels that are not declared are taken from all records, and not only from the records to train on.
         self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
@@ -282,7 +282,7 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
-        # Each run gets only a part of delta, because a mechanism that has a delta of its own may fail in every run.
+        # A mechanism with a delta may fail in every run, so the delta of a run is only a small part of the search's.
         failing = target.delta / (4 * mean)
         made = [
             (

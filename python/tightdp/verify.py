@@ -89,10 +89,13 @@ def compute_normal_tail_ball(x: arb) -> arb:
 
 
 class Pair:
-    """A pair of distributions P and Q, given by the probabilities of the tests Y > y and Y >= y of its loss Y."""
+    """A pair of distributions P and Q, given by the probabilities of the events Y > y or Y >= y of its loss Y."""
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
+        """Returns the probabilities under P and under Q of one of the events Y > ``y`` and Y >= ``y``.
+
+        Both events give the same hockey-stick divergence.
+        """
         raise Unverified("no curve is known")
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
@@ -238,7 +241,10 @@ class Envelope(Symmetric):
 
 
 class AtomTable(NamedTuple):
-    """The finite losses with their masses under P, then P's mass where Q has none, and Q's mass where P has none."""
+    """The losses of a pair: ``atoms`` has each finite loss with its mass under P.
+
+    ``infinity`` is P's mass where Q has none, and ``hidden`` is Q's mass where P has none.
+    """
 
     atoms: list[tuple[arb, arb]]
     infinity: arb
@@ -300,7 +306,7 @@ class Atoms(Pair):
     def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         found = self.build_atom_balls()
         if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:
-            # The table is cut, so that its extreme losses are not those of the pair.
+            # A wide ball means that the table leaves out losses, and its extreme losses may differ from the pair's.
             return None, None
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
@@ -465,7 +471,7 @@ class EitherOrder(Symmetric):
 
 @dataclass(frozen=True)
 class RecordChain(Pair):
-    """A group of ``size`` records. ``parts`` has the pairs of a single record of the group, with their counts.
+    """A group of ``size`` records. ``parts`` has the pairs of a group of one record, with their counts.
 
     Only an upper bound of the group's curve is known. It follows from a chain of data sets, each of which differs from
     the next by one record.
@@ -486,9 +492,9 @@ class RecordChain(Pair):
     def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
-        A link joins two adjacent data sets of the chain. Each link gets its own epsilon e, at which the line
-        e^e Q(A) + delta bounds P(A). The lines of all links are composed to one line. A weighted mean of two composed
-        lines is a bound too.
+        A link joins two adjacent data sets of the chain. Each link gets its own epsilon e. For every event A, the
+        line exp(e) Q(A) + delta(e) then bounds P(A). The lines of all links are composed to one line. A weighted mean
+        of two composed lines is a bound too.
         """
         bound_link = cache(lambda e: self.bound_chain_link(e, points))
 
@@ -497,9 +503,9 @@ class RecordChain(Pair):
             return reduce(lambda total, e: bound_link(e) + to_ball(e).exp() * total, links, arb(0))
 
         def average_chain_lines(one: list[Fraction], other: list[Fraction]) -> arb:
-            """Returns the height of the weighted mean of two lines that has slope e^epsilon.
+            """Returns the height at Q(A) = 0 of a weighted mean of two composed lines.
 
-            Returns 1 if no weighted mean has this slope.
+            The weights are chosen such that the mean has the slope e^epsilon. Returns 1 if this is impossible.
             """
             low, high = (to_ball(sum(links)).exp() for links in (one, other))
             weight = (to_ball(epsilon).exp() - low) / (high - low)
@@ -532,9 +538,10 @@ class RecordChain(Pair):
 
 
 def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
-    """Returns the lowest line and its links for each sum of the indices of ``size`` links. Nothing is proved here.
+    """Returns the lowest composed lines of ``size`` links. Nothing is proved here.
 
-    A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``.
+    A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``. The result has one composed line
+    for each sum of the indices of its links: the height of the line, and the indices.
     """
     best = {i: (height, [i]) for i, height in heights.items()}
     for _ in range(size - 1):
@@ -549,14 +556,14 @@ def search_chains(heights: dict[int, float], width: float, size: int) -> dict[in
 
 
 def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
-    """Returns the epsilons on both sides of ``at`` whose lines have the lowest mean of slope e^at.
+    """Returns two epsilons, one on each side of ``at``, or None if all epsilons are on one side.
 
-    Returns None if all epsilons are on one side.
+    A weighted mean of their two lines has the slope e^at. The two epsilons are those whose mean is lowest.
     """
     found: tuple[float, tuple[float, float] | None] = math.inf, None
     for low in (each for each in heights if each <= at):
         for high in (each for each in heights if each > at):
-            share = (math.exp(at) - math.exp(low)) / (math.exp(high) - math.exp(low))
+            share = math.exp(at - high) * math.expm1(low - at) / math.expm1(low - high)
             mean = (1 - share) * heights[low] + share * heights[high]
             found = (mean, (low, high)) if mean < found[0] else found
     return found[1]
@@ -766,7 +773,7 @@ class NormalMixtures(Pair):
         return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the transform by boxes under the density of Y weighted by e^{cY} (section 3)."""
+        """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         evaluate_log_balls = self.build_log_balls()
 
@@ -861,8 +868,12 @@ def reverse_pairs_of_run(run: Run) -> Run:
 
 
 def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta(``epsilon``), each by more work than the bound before."""
-    if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), where delta' is the curve of the reversed run
+    """Yields bounds of delta(``epsilon``), each by more work than the bound before.
+
+    ``high`` tells whether the upper or the lower bound is asked for. ``scale`` is about the size of delta, and sets the
+    accuracy of lattices. No lattice has more than about ``points`` points.
+    """
+    if epsilon < 0:  # delta(e) = 1 - exp(e) + exp(e) delta'(-e), where delta' is the curve of the reversed run
         for least, most, how in list_delta_proofs(reverse_pairs_of_run(run), -epsilon, scale, high, points):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
@@ -1121,9 +1132,9 @@ class SampledGaussians(NamedTuple):
     steps: int
 
     def evaluate_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
-        """Returns log B at h = e^{p + turn}. B is the density in p of h = ln(1 + e^t), times e^{gamma h}.
+        """Returns log B at h = e^{p + turn} (section 5).
 
-        The normal variable t is that of section 5.
+        Here h = ln(1 + e^t) for a normal variable t. B is the density of h with respect to p, times e^{gamma h}.
         """
         h = (p + turn).exp()
         decay = (-(-h).expm1()).log(analytic=analytic)
@@ -1175,7 +1186,7 @@ class SampledGaussians(NamedTuple):
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
-        """Returns section 5's 1 + D at the outer sum's points, and a bound on the integral of |B| at angle beta."""
+        """Returns section 5's sum 1 + D for each of ``points``, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
         one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
         low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
@@ -1210,7 +1221,7 @@ def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
 
 
 class RayPlan(NamedTuple):
-    """Choice of the angle beta, of c, and of the step of both sums along rays (section 5). Any choice is valid."""
+    """Choice of section 5's angle beta and number c, and of the step of both sums along rays. Any choice is valid."""
 
     beta: float
     c: float
@@ -1247,7 +1258,7 @@ def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
     def bound_logs(c: float) -> tuple[float, float]:
-        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T."""
+        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T, where E = epsilon + lambda."""
         norms = [each.bound_ray_norm(beta, 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
         return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c), size
@@ -1309,9 +1320,10 @@ class ProofGridMeasure(NamedTuple):
 
 
 class ProofGridPlan(NamedTuple):
-    """Plan of a composition on a lattice of spacing ``h``. Masses below 2^-cut may be moved.
+    """Plan of a composition on a lattice of spacing ``h``, with masses in units of 2^-bits.
 
-    They move to larger losses if ``high`` (for an upper bound), and to smaller losses otherwise.
+    Masses below 2^-cut may be moved. If ``high`` (for an upper bound), they move to larger losses. Otherwise, they move
+    to smaller losses or are dropped.
     """
 
     h: arb
@@ -1367,11 +1379,11 @@ class ProofGridPlan(NamedTuple):
         return found
 
     def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
-        """Returns masses that were moved or merged so that each has a loss at or above its lattice point.
+        """Returns one mass for each lattice point. The losses of this mass are at or above the point.
 
-        The loss of mass i is ``away[i]`` above point i. A mass below its point is merged with a part of a mass at a
-        larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a smaller
-        loss.
+        Mass i of ``kept`` has a loss that is ``away[i]`` above point i. A mass below its point is merged with a part of
+        a mass at a larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a
+        smaller loss.
         """
         done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
         for rank in range(len(filled) - 1, -1, -1):
@@ -1569,7 +1581,7 @@ class TableRow(NamedTuple):
     upper: list[tuple[Pair, int]]
     lower: list[list[tuple[Pair, int]]]
     alone: bool = False
-    """True if each point of the first pair's curve is attained by some mechanism, not always by the same one."""
+    """True if, at each epsilon, some mechanism attains the first pair's curve, not always the same mechanism."""
 
 
 def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
@@ -1666,7 +1678,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
             raise Unverified("discrete noise has too many values")
         WORK.count_proof_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds it
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
         atoms = [
             (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
@@ -1731,7 +1743,7 @@ def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
 def _build_given_atoms(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
-    """Returns balls that hold all pairs whose losses are within ``loss_error`` of the given losses.
+    """Returns a pair, in balls, that stands for all pairs with losses within ``loss_error`` of the given losses.
 
     Q's mass where P has none is at most ``most``. It is exactly ``most`` if ``most`` is within 2^-30 of the largest
     mass that the losses allow.
@@ -1872,9 +1884,10 @@ def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
         return plain
 
     def compute_table() -> AtomTable:
-        """Returns the loss of each outcome, which says how many steps had each output.
+        """Returns the loss of each outcome. An outcome tells how many steps had each output.
 
-        Its likelihood ratio is the mean, over all choices of steps, of the products of the chosen steps' ratios.
+        The likelihood ratio of an outcome is the mean, over all choices of steps, of the products of the chosen steps'
+        ratios.
         """
         atoms, infinity, hidden = pair.build_atom_balls()
         kinds = [(p * (-y).exp(), y.exp()) for y, p in atoms] + ([] if hidden.is_zero() else [(hidden, arb(0))])
@@ -2013,9 +2026,9 @@ def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
 
 
 def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
-    """Returns the row of the ``Joined`` curve. Both orders of ``member``'s sampled pairs are attained.
+    """Returns the row of the ``Joined`` curve.
 
-    They are attained on data sets whose other records are all alike.
+    The sampled pairs of ``member`` are attained in both orders, on data sets whose other records are all alike.
     """
     attained = _map_table_row(member, lambda pair: sample_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
@@ -2399,7 +2412,7 @@ def bound_delta_of_worst_order(
                         if high
                         else convert_ball_to_fraction(most.upper()) < goal
                     )
-                    if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
+                    if settled or ((end <= goal) if high else (end > goal)):  # the verdict is settled
                         break
             if end is None:
                 end, text = Fraction(int(high)), f"{order}: no method answers"
@@ -2496,11 +2509,23 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, pati
         ctx.prec = precision
 
 
+MOST_DESCRIBED = 8
+"""Largest number of elements of a list that a description shows."""
+
+
 def _describe_certificate_value(value: Any) -> str:
+    """Returns one value of a mechanism in words. Long lists are cut."""
     if isinstance(value, dict):
+        if value["type"] == "Composition":
+            parts = value["parts"]
+            steps = [f"{_describe_certificate_value(part)} * {count}" for part, count in parts[:MOST_DESCRIBED]]
+            return " + ".join(steps + ["..."] * (len(parts) > MOST_DESCRIBED))
         entries = (_describe_certificate_value(each) for name, each in value.items() if name != "type")
         return f"{value['type']}({', '.join(entries)})"
-    return repr(float(value)) if isinstance(value, Fraction) else str(value)[:60]
+    if isinstance(value, (list, tuple)):
+        elements = [_describe_certificate_value(each) for each in value[:MOST_DESCRIBED]]
+        return f"[{', '.join(elements + ['...'] * (len(value) > MOST_DESCRIBED))}]"
+    return repr(float(value)) if isinstance(value, Fraction) else str(value)
 
 
 def check(text: str, *, patient: bool = False) -> bool:

@@ -587,6 +587,15 @@ def test_work_is_counted_before_it_is_done_and_refused_beyond_the_limit():
     assert work.refused
 
 
+def test_every_part_of_a_group_is_explained():
+    run = dp.Group(dp.Laplace(2.0) * 2 + dp.PureDP(0.125), 2) * 1
+    words = verify.explain(run.certificate(delta=1e-3).to_json())
+    assert "1 x Group (mechanism Laplace(2.0) * 2 + PureDP(0.125) * 1, size 2)" in words
+    mixture = dp.MixtureOfGaussians(2.0, (0.0, *(0.5 + i for i in range(9))), (0.1,) * 10)
+    words = verify.explain((mixture * 1).certificate(delta=1e-3).to_json())
+    assert "sensitivities [0.0, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, ...]" in words
+
+
 def test_an_end_beyond_the_limit_of_work_is_not_verified_and_one_may_be_patient(monkeypatch):
     text = certificates("DP-SGD")[0]
     monkeypatch.setattr(verify, "MOST_WORK", 10.0)

@@ -78,6 +78,10 @@ def test_json_keeps_all_of_it(made):
     assert json.loads(made.to_json()) == made.to_dict()
 
 
+def test_flags_of_numpy_are_those_of_python():
+    assert statement(seeded=np.True_).to_json() == statement(seeded=True).to_json()
+
+
 def test_every_part_is_in_the_text_and_on_the_page():
     made = statement(**FULL)
     page, _ = text_of(made.to_html())

@@ -1,4 +1,4 @@
-// tightdp._core: checks the assumptions of all error analyses about arithmetic.
+// tightdp._core: checks the assumptions about arithmetic that all error analyses make.
 #include "runtime/arithmetic.hpp"
 
 #include "../bind.hpp"

@@ -7,7 +7,7 @@ Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_ff
     bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
 
 // The module does not need the interpreter's lock. All its state belongs to a thread, is atomic, or is protected by a
-// lock (tests/processes/test_threads.py, tests/processes/test_races.py).
+// lock of its own (tests/processes/test_threads.py, tests/processes/test_races.py).
 PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
     if (!tightdp::isa_cap_is_known())
         throw py::import_error("TIGHTDP_ISA must be baseline, avx2 or avx512: the most that may be used");

@@ -14,10 +14,10 @@ using tightdp::bindings::Entry;
 using tightdp::bindings::entry_of;
 using tightdp::bindings::run;
 
-// Wraps a Python function that composes runs. The function is called as compose([(name, parameter, q, count, 0)], h, n,
-// [(first cell, cells)]), where each list has one tuple for each run. The result is (values, [(total, moment,
-// magnitude)], kappa, mass error), with n values and one triple for each run. Composite (prv/composition.hpp) explains
-// these numbers.
+// Wraps a Python function that composes runs. A run is a number of steps with the same distribution. The function is
+// called as compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)]), where each list has one tuple for
+// each run. It returns (values, [(total, moment, magnitude)], kappa, mass error), with n values and one triple for each
+// run. Circle explains the arguments, and Composite the results (prv/composition.hpp).
 Composer composer_of(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
@@ -40,8 +40,8 @@ Composer composer_of(const py::function& compose) {
 
 using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, const Composer&);
 
-// Binds a function that computes epsilon or delta. `most` is the largest possible value of this quantity, and the upper
-// bound if the budget of work is spent before anything is known.
+// Binds a function that bounds epsilon or delta. `most` is the largest possible epsilon or delta. It is also the upper
+// bound that is returned if the budget of work is spent before a better one is known.
 void def_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
                   const char* doc) {
     m.def(

@@ -7,11 +7,11 @@
 namespace tightdp::bindings {
 
 // Runs the handlers of pending signals, and returns whether a handler raised an exception. The exception stays set for
-// this thread. The function looks for signals at most every 50 ms, and otherwise returns false.
+// this thread. The function returns false if it looked for signals less than 50 ms ago.
 bool signalled();
 
-// Raises the exception of a signal handler. If there is none, another thread has asked this thread to stop, and
-// KeyboardInterrupt is raised.
+// Raises the exception of a signal handler. If no handler raised an exception, another thread has asked this thread to
+// stop, and KeyboardInterrupt is raised.
 [[noreturn]] void raise_interrupt();
 
 // Returns f(), which is called without the interpreter's lock. An interrupt is raised as a Python exception.

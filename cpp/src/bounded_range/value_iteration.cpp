@@ -13,7 +13,7 @@ namespace tightdp {
 namespace {
 
 // Factor by which the bound is enlarged in each round. It covers about twenty roundings of positive numbers, a relative
-// error of 2.3e-15, and the slightly wrong position at which the maximum is evaluated.
+// error of 2.3e-15. It also covers the slightly wrong loss at which selection_cell() evaluates a maximum.
 constexpr double kRound = 1 + 1e-14;
 
 std::vector<SelectionCell> cells_of(double eta, std::size_t cells) {
@@ -38,15 +38,15 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
     const auto steps = cells_of(eta, cells);
     const double h = eta / static_cast<double>(cells);
     const std::size_t most = 2 * count * cells + 1;
-    // V(eps) is the bound on delta for the rounds so far, and best[j] is V((j - half) h). Below the losses of `best` V
-    // is 1 - e^eps, and above them V is 0.
+    // V(eps) is the bound on delta for the rounds so far, and best[j] is V((j - half) h). At all smaller eps, V is
+    // 1 - e^eps. At all larger eps, V is 0.
     std::vector<double> padded(most + 2 * cells + 1), best(most);
     std::size_t half = 0;
     best[0] = 0;
     for (std::size_t round = 1; round <= count; ++round) {
         const std::size_t grown = half + cells, n = 2 * grown + 1;
-        // padded[j] is V((j - grown - cells) h). The array starts and ends eta beyond the new losses, because a step
-        // needs V at losses up to eta below and above each of them.
+        // This round computes V at eps_k = (k - grown) h. padded[j] is V((j - grown - cells) h), up to eta beyond the
+        // first and the last eps_k, because a step from eps_k needs V up to eta below and above eps_k.
         for (std::size_t j = 0; j < 2 * cells; ++j)
             padded[j] = -std::expm1(-h * static_cast<double>(grown + cells - j));
         std::copy_n(best.begin(), 2 * half + 1, padded.begin() + static_cast<std::ptrdiff_t>(2 * cells));

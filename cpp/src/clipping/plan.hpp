@@ -1,5 +1,6 @@
-// Divides the work of a call of clipped_sum into tiles of columns, stripes of tiles, and blocks of rows. The division
-// depends on the shapes alone, except for the number of rows in a block. No result depends on this number.
+// Divides the work of a call of clipped_sum into tiles of columns, stripes of tiles, and chunks and blocks of rows. The
+// division depends on the shapes of the segments alone, except for the number of rows in a block. No result depends on
+// this number.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ struct ClipTile {
     std::int64_t columns;
 };
 
-// Largest number of rows in a block. The state of 64 rows that a thread keeps is small, and the processor still
-// prefetches 64 rows well.
+// Largest number of rows in a block. A thread keeps little state for 64 rows, and the processor still prefetches 64
+// rows well.
 inline constexpr std::size_t kBlockRows = 64;
 
 struct ClipPlan {
@@ -42,9 +43,9 @@ struct ClipPlan {
     }
 };
 
-// Returns the number of rows in a block, a multiple of kGroup, for threads that each work on `bytes_per_row` bytes of a
-// row. A block has as many rows as stay in the second-level cache from the computation of their norms until they are
-// added.
+// Returns the number of rows in a block, a multiple of kGroup (tile.hpp), for threads that each work on `bytes_per_row`
+// bytes of a row. A block has as many rows as the second-level cache holds, so that rows are still there when they are
+// added after the computation of the norms.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;

@@ -1,6 +1,7 @@
-// Chooses the length of the line c + is on which M is inverted, and the nodes of all sampled Gaussians. M is the moment
-// generating function of the privacy loss (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a
-// bin holds neighbouring levels (noise_levels/bins.hpp).
+// Chooses the length of the line c + is on which M is inverted, and the quadrature nodes of all parts. A part is a
+// sampled Gaussian with its number of steps, and M is the moment generating function of the privacy loss
+// (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a bin holds neighbouring levels
+// (noise_levels/bins.hpp).
 #include "composition_mgf.hpp"
 
 #include <algorithm>
@@ -14,9 +15,9 @@ namespace {
 // Largest number of abscissae, the points z = c + is of the trapezoid sum. With more abscissae the grid engine is
 // faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// The decay is -ln |M(c + is)/M(c)|, for which moved lines and minorants (tail_bound/) give lower bounds. If moved
-// lines find at least the fraction kSomeDecay of the needed decay, minorants are not tried. In this case minorants
-// would not find enough either.
+// The decay is -ln |M(c + is)/M(c)|. Two methods give lower bounds on the decay: moved lines
+// (tail_bound/moved_line.hpp) and minorants (tail_bound/minorant.hpp). If moved lines find at least the fraction
+// kSomeDecay of the needed decay but not all of it, minorants would not find all of it either, and are not tried.
 constexpr double kSomeDecay = 0.3;
 // Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;
@@ -26,9 +27,9 @@ constexpr double kNodesABin = 4;
 constexpr double kLogInverseOfBins = 20;
 // The error of an interpolation may be e^kCoarser times the error e^{-log_inverse} that is allowed for a step.
 constexpr double kCoarser = 4.5;
-// Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin guide the choice of the
-// line, and lose a thirtieth of the decay (contour.md, section 10). The ends of bins up to kNarrowBin bound ln M of all
-// levels. Such bins raise the bound on ln M of the composition by a fraction of a nat.
+// Largest ratios of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin wide guide the choice
+// of the line, and lose a thirtieth of the decay (contour.md, section 10). Bins up to kNarrowBin wide bound ln M of all
+// levels by its values at their ends. This raises the bound on ln M of the composition by a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
 // Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
@@ -85,7 +86,7 @@ std::int64_t CompositionMgf::nodes() const {
     return all;
 }
 
-// Splits the levels into interpolations at the abscissae c + is, and into single parts.
+// Makes interpolations of levels for the abscissae c + is, and one part for each level that is not interpolated.
 void CompositionMgf::arrange(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();
@@ -149,7 +150,8 @@ double CompositionMgf::sampled_bounded(double c) {
     return sum * (1 + 1e-12);
 }
 
-// Returns the largest length of a line that keeps within the limits on abscissae and on products.
+// Returns the largest length of a line that keeps within the limits on abscissae and on products. There is one
+// product for each node and abscissa.
 double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
     double s = kMaxAbscissae * plan.step;
     const std::vector<SampledMgf>& guides = bins_.empty() ? parts_ : guides_;
@@ -167,7 +169,6 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
     double length = HUGE_VAL, most = 0;
     if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach, most);
-    // Minorants are worth trying only if moved lines found little decay.
     const bool hopeful = most < kSomeDecay * need && bins_.empty() && most_products_ >= kWhole.products;
     if (!(length <= reach) && hopeful) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
@@ -188,8 +189,8 @@ std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact)
 }
 
 double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const {
-    // `exact` is -ln of the error of |phi(s)| = |M(c + is)/M(c)| of a step. The error is at most a thousandth of the
-    // decay that each step needs. If this decay is large, the error is at most a thousandth of |phi| itself.
+    // `each` is the decay that each step needs, and `exact` is -ln of the allowed error of |phi(s)| = |M(c + is)/M(c)|
+    // of a step. This error is at most a thousandth of `each`, and for a large `each` at most a thousandth of |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
     return least_length(first, need, reach, [&](double s) {
@@ -210,7 +211,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     // The imaginary parts s are divided into ranges [s, 1.25 s]. The line ends past the last range with too little
     // decay.
     constexpr double ratio = 1.25;
-    constexpr int most_levels = 120;
+    constexpr int most_ranges = 120;
     std::vector<MinorantTail> tails;
     for (SampledMgf& part : parts_) tails.emplace_back(part, plan.c, std::min(1e-4, 0.01 / total_count_));
     const auto decay_between = [&](double low, double high) {
@@ -221,10 +222,10 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // A length is valid only if the decay is large enough at all larger s, including `reach`.
+    // The decay must be large enough at all s beyond the length, and so at `reach`.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
-    for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {
+    for (int i = 0; i < most_ranges && length <= ratio * reach; ++i, s *= ratio) {
         if (decay_between(s, ratio * s) < need)
             length = ratio * s;
         else if (decay_between(s, HUGE_VAL) >= need)

@@ -14,16 +14,17 @@
 
 namespace tightdp::contour {
 
-// A limit on the cost of inverting M along a line c + is, and the precision of the inversion. A few steps with a small
-// q need a long line. Before such a line may cost more, a larger tolerance is tried, because ten times the tolerance
-// needs only a third to a half of the abscissae. Above the limit of kWhole, the grid engine is faster.
+// A limit on the cost of inverting M along the line of all z = c + is with real s, and the tolerance of the inversion.
+// A few steps with a small sampling probability q need a long line. Later efforts of kByLength allow more products, but
+// at a larger tolerance, because ten times the tolerance needs only a third to a half of the abscissae. Above the limit
+// of kWhole, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products, one for each node and abscissa
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
-// Returns the efforts to try in turn until one succeeds. For many parts or for "replace", the cost does not depend
-// mainly on the length of the line, and there is only one effort.
+// Returns the efforts to try in turn until one succeeds. For many distributions or for "replace", the cost does not
+// depend mainly on the length of the line, and there is only one effort.
 inline std::span<const Effort> efforts(const Composition& composition) {
     const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
@@ -79,8 +80,8 @@ class CompositionMgf {
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // If there are many noise levels, levels_ holds them, sorted by q and sigma, and bins_ groups them. Estimates
-    // replace the levels of a bin by the bin's guide, its level with the smallest noise. The trapezoid sum interpolates
+    // If there are many noise levels, levels_ holds them, sorted by q and sigma, and bins_ groups them. In estimates, a
+    // bin's level with the smallest noise (its guide) stands for all levels of the bin. The trapezoid sum interpolates
     // ln M between levels, and parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
@@ -88,6 +89,7 @@ class CompositionMgf {
     std::vector<Interpolation> interpolations_;
     std::vector<SampledMgf> parts_;
     Direction direction_;
+    // mu2_ is the sum of count / sigma^2 over the plain Gaussians.
     double mu2_, most_products_, total_count_ = 0, reach_ = -1;
     HostSum sum_;
 };

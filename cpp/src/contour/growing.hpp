@@ -1,6 +1,6 @@
-// epsilon(delta) of a run that grows, computed again and again. The moment generating function M of the privacy loss is
-// inverted on a line of points z = c + i m step, where c is the line's abscissa. Consecutive results share a line
-// (docs/theory/contour.md, section 9).
+// Computes epsilon(delta) of a run after more and more of its steps. The moment generating function M of the privacy
+// loss is inverted on a line of points z = c + i m step, where c is the line's abscissa. The same line serves for
+// consecutive results (docs/theory/contour.md, section 9).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Growing {
     explicit Growing(Direction direction) : direction_(direction) {}
 
     void add(const Sampled& part);
-    // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum must have a relative error of at
-    // most 2^-51 (contour.md, section 5.3).
+    // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum over all calls must have a
+    // relative error of at most 2^-51 (contour.md, section 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
     // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call. A kept line changes at most
@@ -46,12 +46,13 @@ class Growing {
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // A line with the sums over all parts except for the latest ones. The latest parts are kept apart, because a run is
-    // likely to add steps of these parts again. The members `left` and `right` hold upper bounds on ln M.
+    // A line with the sums of the contributions of all parts except for the latest ones. The latest parts are kept
+    // apart, because a run is likely to add steps of these parts again. The members `left` and `right` hold upper
+    // bounds on ln M.
     struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;
-        double steps;  // number of steps of the run for which the line was made
+        double steps;  // number of steps of the run when the line was made
         std::vector<LogRatio> ratios;
         std::vector<Column> latest;
         double width = -1;  // relative width of the first result

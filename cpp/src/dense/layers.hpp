@@ -34,7 +34,7 @@ void tanh_of(const T* x, std::int64_t n, T* out);
 
 // The arguments of outer_sum. `bound`, `inverse_grid`, `center_norm` and `normalize` are described at DenseClip.
 struct OuterSum {
-    std::vector<DenseLayer> layers;  // all of one element type. Either all layers have a scale or no layer has one
+    std::vector<DenseLayer> layers;  // of one element type. Either all have a scale (DenseLayer), or none has
     std::int64_t rows;
     double bound, inverse_grid, center_norm;
     bool normalize;
@@ -45,10 +45,11 @@ struct OuterSum {
     std::int64_t* out;
 };
 
-// Computes sum_k m_k modulo 2^64. Record k contributes the integers m_k = w_k (x) q_k - f_k A
-// (docs/theory/exact-products.md, sections 3 and 5). Here w_k are its rounded clipped errors, and q_k its rounded
-// inputs. A is the centre, and f_k its integer factor. |m_k| <= bound if there is no scale, and |m_k grid / b| <= bound
-// for a scale b, whatever the shares are. Precondition: every |w q| and |m| is at most 2^39.
+// Computes sum_k m_k modulo 2^64. Record k contributes the integers m_k = w_k (x) q_k - f_k A, where (x) is the outer
+// product (exact-products.md, sections 3 and 5). Here w_k are the record's rounded clipped errors, and q_k its rounded
+// inputs. A is the layer's centre, and f_k the record's integer factor. |m_k| <= bound if there is no scale, and |m_k
+// grid / b| <= bound for a scale b, where grid = 1 / inverse_grid, whatever the shares are. Precondition: every |w q|
+// and |m| is at most 2^39.
 template <class T>
 void outer_sum(const OuterSum& request);
 

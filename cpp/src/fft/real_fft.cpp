@@ -25,16 +25,17 @@ constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
 
-// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only the roots
-// of the first quarter turn.
+// Returns the number of roots e^{-2 pi i j / m}, j = 0, 1, ..., that a plan of length n stores. The passes at the
+// lengths m = n, n/2 and n/4 need only the roots of the first quarter turn.
 std::size_t table_size(std::size_t n, std::size_t m) {
     const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
     return count < 8 ? 8 : count;
 }
 
 // Returns kappa of real_fft.hpp. 1 + kappa is the product of 1 + error over the layers that a number goes through.
-// There is at most one addition for each bit of n, and one product with a root where real numbers become complex. There
-// is one further product for every two bits, or for every bit in the short scalar transforms (fft.md, section 3).
+// A number goes through at most log2(n) additions, and through one product with a root where real numbers become
+// complex. There is one further product for every factor 4 of n, or for every factor 2 in the short scalar transforms
+// (fft.md, section 3).
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
@@ -97,7 +98,7 @@ void RealFft::multiply(const double* a, const double* b, double* out) const noex
 }
 
 void RealFft::power(const double* a, std::uint64_t k, double* out) const noexcept {
-    const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^k < 2^-480
+    const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^2 < nothing means |a|^k < 2^-480
     TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, nothing, out);
 }
 

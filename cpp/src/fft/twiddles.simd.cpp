@@ -9,7 +9,7 @@ namespace {
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
-// Computes sin and cos of f pi/4, where f in [0, 1] is a multiple of a power of two and has at most 30 bits.
+// Computes sin and cos of f pi/4, where the significand of f in [0, 1] has at most 30 bits.
 inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec high = f * kHigh;
     const Vec low = f * kLow;

@@ -1,5 +1,6 @@
-// Bounds on the privacy profiles of all triangles of a cell (triangles.hpp). A menu is a list of kernels, and a kernel
-// is a dominating pair with masses on a lattice of losses (value_iteration.hpp).
+// Bounds on the privacy profiles of triangles. A triangle in the unit disc stands for a dominating pair, and a cell is
+// a set of triangles with similar angles (triangles.hpp). A menu is a list of kernels, and a kernel is a dominating
+// pair with masses on a lattice of losses (value_iteration.hpp).
 #include "triangles.hpp"
 
 #include <algorithm>
@@ -16,18 +17,18 @@ constexpr double u = 0x1p-53;
 // Factor by which lengths are enlarged. The increase exceeds their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
 // Angles that separate the cells of triangles a, b, c in the unit disc (adaptive.md, section 3.2). Points a and b have
-// the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At
-// sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047. With half as many turns epsilon
-// would increase by a further .024.
+// the distance 2 cos(arc). The distance of c from the middle of a and b, measured along b - a, is cos(turn). At sigma =
+// 1, q = .01 and 1,000 steps, bounds over these five by ten cells increase epsilon by .047. With half as many turns
+// epsilon would increase by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// A privacy profile is computed on a line through the corner a and through b or c, or likewise from the corner b
-// (Line). If |c - a|^2 exceeds kAlongC |b - a|^2, the line runs through c, because the normal density with the mean c
-// then matters more than the density with the mean b. Otherwise the line runs through b.
+// A privacy profile is computed on a line through the corner a and through b or c (Line). For the reversed pair, a and
+// b are exchanged. If |c - a|^2 exceeds kAlongC |b - a|^2, the line runs through c, because the normal density with the
+// mean c then matters more than the density with the mean b. Otherwise the line runs through b.
 constexpr double kAlongC = 0.25;
 // A lognormal variable e^{kappa z}, where z is standard normal, is replaced by a variable with finitely many values
-// e^{kappa z} at nodes z (Spread). For |z| <= kOut, the distance of two nodes in kappa z is at most kBetween. A few
-// nodes lie further out, and the mass beyond kFarthest is negligible.
+// e^{kappa z} at nodes z (Spread). For |z| <= kOut, the distance of neighbouring nodes in kappa z is at most kBetween.
+// A few nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a privacy profile, in lattice points. The distance begins at 1, and doubles at the
 // point whose index is 32 times the distance.
@@ -53,7 +54,7 @@ double between(double a, double b) {
 
 // A triangle a, b, c, as seen from the corner a or from the corner b.
 struct Corner {
-    double side;     // length |b - a|
+    double base;     // length |b - a|
     double squared;  // squared distance of c from the corner
     double inner;    // inner product of the two sides at the corner
 };
@@ -110,34 +111,34 @@ double hinge(double s, double t, double b, double c) {
     double z = -HUGE_VAL;
     if (falls_b) z = std::max(z, log_s / b - 0.5 * b);
     if (falls_c) z = std::max(z, log_t / c - 0.5 * c);
-    double f = HUGE_VAL, x = 0, y = 0;
+    double log_f = HUGE_VAL, x = 0, y = 0;
     for (int i = 0; i < 60; ++i) {
         x = at_b(z), y = at_c(z);
         const double top = std::max(x, y), first = std::exp(x - top), second = std::exp(y - top);
-        f = top + std::log(first + second);
-        if (f > 0.5 * kLeft && f < 2 * kLeft) break;
-        z += (f - kLeft) * (first + second) / (b * first + c * second);
+        log_f = top + std::log(first + second);
+        if (log_f > 0.5 * kLeft && log_f < 2 * kLeft) break;
+        z += (log_f - kLeft) * (first + second) / (b * first + c * second);
     }
     const double terms =
         (b + c) * (std::abs(z) + b + c) + (s > 0 ? std::abs(log_s) : 0) + (t > 0 ? std::abs(log_t) : 0);
     const double rounding = 16 * u * (1 + terms);
-    if (f > rounding && f < 2 * kLeft) return bound(z, std::expm1(f + rounding));
+    if (log_f > rounding && log_f < 2 * kLeft) return bound(z, std::expm1(log_f + rounding));
     return 1;  // the point was not found
 }
 
 // Upper bounds on the privacy profile of a kernel or of its reverse, at the losses i h for each i in a list `nodes`.
 using Side = std::vector<double>;
 
-// The line through one corner, a or b, and one of the other two points of the triangle. The third point may lie off the
-// line. Then the density ratio of the third point is multiplied by a lognormal variable of mean 1, which is replaced by
-// a spread.
+// The line through the corner a and through b or c. The other one of b and c may lie off the line. Then its density
+// ratio is multiplied by a lognormal variable of mean 1, which is replaced by a spread. For the corner b, a and b are
+// exchanged.
 struct Line {
-    double b, c;  // distances of b and c along the line
+    double b, c;  // distances of b and c from the corner, along the line
     Spread s, t;  // spreads for the density ratios of b and of c
 };
 
 Line line_of(const Corner& corner, double mu) {
-    const double b = mu * corner.side * kLonger, c2 = mu * mu * corner.squared * kLonger * kLonger;
+    const double b = mu * corner.base * kLonger, c2 = mu * mu * corner.squared * kLonger * kLonger;
     const double inner = mu * mu * std::max(corner.inner, 0.0) * kLonger * kLonger;
     const bool along_c = c2 > kAlongC * b * b;
     const double length = along_c ? std::sqrt(c2) * kLonger : b, other = inner / length * kLonger;
@@ -232,7 +233,7 @@ Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std:
 }
 
 // Returns upper bounds on the members of Corner over all triangles of a cell, for the corner a and for the corner b.
-// The cell with turn = 0 also contains all c that lie further than 1 from the middle of a and b, measured along b - a.
+// Cells with turn = 0 also contain all c that lie further than 1 from the middle of a and b, measured along b - a.
 std::array<Corner, 2> largest(double arc, double arc_end, double turn, double turn_end) {
     const double w = std::cos(arc), least = std::cos(arc_end), d = std::cos(turn), nearest = std::cos(turn_end);
     const auto inner = [&](double half) { return 2 * half * (half - nearest); };

@@ -1,5 +1,5 @@
-// Estimates from which a plan is made (docs/theory/grid.md, section 7). Estimates need not be certified, because the
-// engine's bounds hold for any plan.
+// Estimates from which a plan (plan.hpp) is made (docs/theory/grid.md, section 7). Estimates need not be certified,
+// because the engine's bounds hold for any plan.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ struct Cumulant {
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// The interval of a distribution's losses for which the lattice has points.
+// The interval of one part's losses for which the lattice has points.
 struct Range {
     double left, right;
 };
 
 struct Totals;
 
-// The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
-// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. log_beyond
-// and ln(count) are rounded in the direction that makes this mass smaller. A distribution with a heavy tail has a
-// useful tilt only when it is cut off.
+// The sketches of the parts of a composition. A sketch is a list of a few hundred lumps of mass that stand for a
+// distribution. Each sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's
+// count. log_beyond and ln(count) are rounded in the direction that makes this mass smaller. A distribution with a
+// heavy tail has a useful tilt only when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
@@ -39,11 +39,11 @@ class Sketches {
     // Returns the cumulant of one step of one part.
     Cumulant cumulant(std::size_t part, double tilt) const;
     // Returns the cumulant of all parts together. The count of each part is multiplied by `share` and rounded down to
-    // an integer, as in the levels of a plan.
+    // an integer, as for the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
     // Returns the range of one part. The range begins at a loss `left` for which e^{tilt left} P(Y < left) is below
-    // e^{-log_left} times the tilted mass E[e^{tilt Y}], divided by the part's count.
+    // e^{-log_left} E[e^{tilt Y}] / (count of the part), and ends where the sketch ends.
     Range range(std::size_t part, double tilt, double log_left) const;
 
     // least() and most() return the smallest and the largest sum of losses, with `share` as in cumulant().
@@ -79,24 +79,24 @@ struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// saddle_of_delta() uses tilts up to about `finest` / epsilon, or up to the tilt that suits a normal distribution if
-// that is larger. A larger tilt would only give more precision than was requested.
+// saddle_of_delta() uses tilts up to the larger of two limits: about `finest` / (bound on epsilon), and a tilt that
+// suits a normal distribution. A larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents whose moments bound the mass outside of a window. The exponents are added to the tilt in use: they are
-// positive for the mass on the right, and negative for the mass on the left. Each exponent is a power of two times the
-// exponent that suits a normal distribution. Larger exponents suit lighter tails, and smaller ones heavier tails.
+// positive for the mass on the right, and negative for the mass on the left. The units are the powers of two nearest to
+// exponents that suit a normal distribution. Larger exponents suit lighter tails, and smaller ones heavier tails.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
-    // The two units are powers of two. A left exponent is -left_from minus a multiple of left_unit.
+    // The right exponents are right_unit p, and the left ones are -left_from - left_unit p, for some powers of two p.
     double right_unit = 1, left_unit = 1, left_from = 0;
 
     Each right() const;
     Each left() const;
 };
 
-// An interval of losses that a lattice covers.
+// An interval of a composition's losses that a lattice covers.
 struct Window {
     double left, right;
     TailExponents exponents;
@@ -107,9 +107,9 @@ struct Window {
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
 // Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most
-// 1 +- e^{-log_tail}. Mass outside of the window is wound round to points inside (compose.hpp). Let t = loss - epsilon.
-// Mass from the left of epsilon may land where the kernel e^{-tilt t} (1 - e^{-t})_+ is small, and mass from the right
-// where the kernel vanishes.
+// 1 +- e^{-log_tail}. Mass outside of the window is wound round to points inside (compose.hpp). This does little harm
+// if mass from the left of epsilon lands where the kernel e^{-tilt t} (1 - e^{-t})_+ with t = loss - epsilon is small,
+// and if mass from the right lands where the kernel is 0.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

@@ -8,9 +8,9 @@
 
 namespace tightdp::grid {
 
-// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of deltas
-// of this size. Each of 2^53 steps may have one such probability, below 5e-324. The bound is added to every upper end,
-// except where delta is zero because epsilon lies beyond the support.
+// An upper bound on the sum of all probabilities that are too small for a double, and on the rounding errors of a delta
+// that is as small. Each of 2^53 steps may have one such probability, below 5e-324. The bound is added to the upper end
+// of each delta, unless delta is zero because epsilon lies beyond the support.
 inline constexpr double kLeast = 1e-307;
 
 // Returns a number that no finite sum of losses exceeds.
@@ -26,16 +26,16 @@ Infinity infinity_of(const std::vector<Part>& parts);
 double below_top(const std::vector<Part>& parts, double epsilon);
 
 // Returns a lower bound on delta(epsilon) that is close where delta is nearly 1, or where epsilon is less than every
-// sum of losses y. With t = e^{epsilon - y}, delta is the total mass minus the expectation of min(1, t). This minimum
+// sum y of losses. With t = e^{epsilon - y}, delta is the total mass minus the expectation of min(1, t). This minimum
 // is at most sqrt(t) and at most t, so the total mass minus E[sqrt(t)] or E[t] is a lower bound.
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon) where epsilon is less than every sum of losses, and 1 elsewhere.
 double left_of_all(const std::vector<Part>& parts, double epsilon);
 
-// Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here ln
-// kappa(tilt) is log_kernel(tilt), and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of distributions
-// that dominate the parts, on coarse lattices.
+// Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here
+// log_kernel(tilt) is the logarithm of kappa(tilt), and M(tilt) = E[e^{tilt Y}; Y finite]. Each part is dominated by a
+// distribution on a coarse lattice, and Y is the sum of the losses of these distributions.
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon);
 
 }  // namespace tightdp::grid

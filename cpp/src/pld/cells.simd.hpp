@@ -1,5 +1,5 @@
-// The loops of privacy loss distributions over cells, compiled once for each instruction set (gaussian.simd.cpp,
-// sampled.simd.cpp). Arrays hold a multiple of 8 doubles, and arrays of edges hold 8 more.
+// Loops over the cells of privacy loss distributions, compiled once for each instruction set (gaussian.simd.cpp,
+// sampled.simd.cpp). Arrays hold a multiple of 8 doubles, and arrays of the cells' edges hold 8 more.
 #pragma once
 
 #include <cstddef>

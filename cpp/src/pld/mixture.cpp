@@ -1,11 +1,11 @@
-// The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
+// The pair (P, Q) of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
 // P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where N(a) has the mean a and the standard deviation 1. The numbers a_i
 // and b_j are not negative. Components with a positive shift a_i are called "ahead", and components with a negative
-// shift -b_j "behind". The likelihood ratio dP/dQ increases with the output z, so a cell of losses corresponds to an
-// interval of outputs. The masses of the cell are sums, with positive factors, of the masses of the Gaussian pairs
-// (N(a_i), N(0)) and (N(0), N(-b_j)) over this interval. P may include components behind, but then only losses >= 0 may
-// be used as edges of cells.
+// shift -b_j "behind". The likelihood ratio dP/dQ increases with the output z, so a cell, an interval of losses,
+// corresponds to an interval of outputs. The masses of the cell are sums, with positive factors, of the masses of the
+// Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) over this interval. P may include components behind, but then only
+// losses >= 0 may be used as edges of cells.
 //
 // Newton's method finds the output at a given loss. The method starts from a table of nodes, which are outputs with
 // their losses and the slopes of the loss there. The sketch (Density::sketch) consists of losses of the table.
@@ -36,13 +36,13 @@ constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
 // Units of work (runtime/work.hpp) for one component and one cell. Every component takes kFaintUnits, which include
-// kFewLooks evaluations of the loss, and kLookUnits for each further evaluation. A component that is not left out of
-// the cell (kFaint) takes kComponentUnits in addition.
+// kFewLooks evaluations of the loss. Each further evaluation takes kLookUnits. A component that is not left out of the
+// cell (kFaint) takes kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
-// A component's share at an output is its weight times its density there. kFaint is ln of the largest ratio of two
-// shares at which the component with the smaller share is left out. The shares of 96 components, two times kMostShifts,
-// are then together less than 2^-53 times the largest share.
+// A component's share at an output is its weight times its density there. If the ratio of two shares is below e^kFaint,
+// the component with the smaller share is left out. The shares of 96 components, two times kMostShifts, are then
+// together less than 2^-53 times the largest share.
 constexpr double kFaint = -46;
 
 // A component with a shift other than 0, and its weights p and q in P and in Q.
@@ -58,7 +58,7 @@ struct Component {
     // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
     // exponent() returns the logarithm of the ratio of the component's density to the density of N(0) at an output.
-    // log_share() returns the logarithm of this ratio multiplied by the component's weight.
+    // log_share() returns the logarithm of the product of this ratio and the component's weight.
     double exponent(double z) const { return ahead ? edge(z) : -edge(z); }
     double log_share(double z) const { return (ahead ? log_p : log_q) + exponent(z); }
 };
@@ -178,7 +178,7 @@ class Mixture final : public Density {
             largest = std::max(largest, x + one.*log_weight);
             total += one.*weight;
         }
-        if (std::abs(top) <= 1) top = 0;  // then the terms of the sum are e^x - 1, which may be tiny
+        if (std::abs(top) <= 1) top = 0;  // then `grown` adds w (e^x - 1), which may be tiny
         double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
         double shifted = 0, error = 0;
         bool faint = false;
@@ -282,8 +282,8 @@ class Mixture final : public Density {
             slopes_.push_back(node.at.slope);
         }
         if (!is_long()) return;
-        // The sketch of a long table takes every n-th node, at most about kMostNodes, with the nodes that refine()
-        // added.
+        // The sketch of a long table takes every n-th of all nodes, also of those that refine() added. The sketch has
+        // at most about kMostNodes losses.
         const std::size_t nth = losses_.size() / static_cast<std::size_t>(kMostNodes) + 1;
         sketch_.clear();
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
@@ -315,8 +315,8 @@ class Mixture final : public Density {
     double output(double y) const { return find(y).z; }
 
     // Returns the output at a given loss. The output is infinite if all losses are smaller or all losses are larger.
-    // The result depends on the loss alone, to the last bit: mass between two different versions of an edge would be
-    // lost.
+    // The result depends on the loss alone, to the last bit. If two calls returned different outputs for an edge, the
+    // mass between these outputs would be lost.
     Output find(double y) const {
         if (y <= bottom_) return {-kInfinity, {}};
         if (y >= top_) return {kInfinity, {}};
@@ -325,8 +325,7 @@ class Mixture final : public Density {
             static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
         double low = at > 0 ? outputs_[at - 1] : -kInfinity, high = at < size ? outputs_[at] : kInfinity, z = 0;
         if (at > 0 && at < size) {
-            // A cubic is used where the slopes of both ends account for most of the rise, and a straight line
-            // elsewhere.
+            // A cubic is used if the slopes at both ends are near the mean slope, and a straight line otherwise.
             const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
             const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
             const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);
@@ -513,11 +512,11 @@ class Mixture final : public Density {
     std::vector<Component> components_;
     double p_ = 0, q_ = 0;  // weights of N(0) in P and in Q
     double rel_, constant_;
-    double first_ = 0, last_ = 0;  // the largest shifts
+    double first_ = 0, last_ = 0;  // the largest shifts ahead and behind
     double faint_ = kFaint;        // kFaint - ln(largest shift / smallest shift)
     double bottom_ = -kInfinity, top_ = kInfinity;  // the limits of the losses
     bool shared_ = false;  // whether P includes components behind
-    std::vector<double> losses_, outputs_, slopes_;  // at the nodes, losses_ and outputs_ ascending
+    std::vector<double> losses_, outputs_, slopes_;  // for each node; losses_ and outputs_ ascend
     std::vector<double> sketch_;
 };
 
@@ -539,8 +538,8 @@ LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, d
 
 namespace {
 
-// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more shifts, the
-// least probable ones are replaced by neighbouring shifts.
+// Largest number of positive shifts of one mixture. The work grows with this number, because cells are computed for
+// each shift. If there are more shifts, the least probable ones are replaced by neighbouring shifts.
 constexpr std::size_t kMostShifts = 48;
 // Shifts smaller than this fraction of the largest shift are rounded up to this fraction or down to 0.
 constexpr double kTiny = 1e-9;
@@ -557,8 +556,8 @@ bool divides_exactly(double shift, double sigma) {
     return shift == 0 || (shift > kLeastExact && std::fma(shift / sigma, sigma, -shift) == 0);
 }
 
-// Returns the shifts divided by sigma, all rounded up or all rounded down, in ascending order. There are at most
-// kMostShifts, and none but 0 is too small (kTiny).
+// Returns the shifts divided by sigma, all rounded up or all rounded down, in ascending order. At most kMostShifts are
+// positive, and all positive ones are at least kTiny times the largest.
 std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
     const double least = kTiny * largest_shift(weights, sigma);
     // `ordered` has the positive shifts. Some of them are kept, and each kept shift replaces all later shifts of

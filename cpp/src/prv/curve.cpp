@@ -28,8 +28,8 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // The rounding errors of both sums come from about 75 additions and three factors each, and from five roundings for
-    // each block (prv.md, section 4.4).
+    // Each of the two sums goes through about 75 additions and three factors. Each block adds five roundings (prv.md,
+    // section 4.4).
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 
@@ -71,14 +71,14 @@ double Curve::epsilon(double target) const {
     std::size_t b = 0;
     while (b < suffix_.size() && suffix_[b].mass - suffix_[b].discounted < target) ++b;
     if (b == suffix_.size()) {
-        // Left of the lowest point the curve still rises towards the total mass. This rise is used if all points are
-        // above the floor.
+        // Left of the lowest point, delta still rises towards the total mass as eps falls. The result may lie there if
+        // all blocks have sums.
         const Sums& all = suffix_.back();
         const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
         if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;
         return y(block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
     }
-    // delta is at least the target at point i, and less than the target at the end of its block.
+    // delta is at least the target at the start of block b, and less than the target at the end of the block.
     long long i = block_start(b), end = i + kBlock;
     while (end - i > 1) {
         const long long middle = i + (end - i) / 2;

@@ -10,8 +10,8 @@
 
 namespace tightdp::prv {
 
-// An interval [low, high] that contains the loss Y except with probability `tail`. The contribution to E[|Y|] of losses
-// outside of the interval is at most tail_moment.
+// An interval [low, high] that contains the loss Y except with probability `tail`. Losses outside of the interval
+// contribute at most `tail_moment` to E[|Y|].
 struct Support {
     double low, high, tail, tail_moment;
 };
@@ -26,8 +26,8 @@ inline double truncation_of_mean(const Mean& mean, const Support& s) {
     return 1.01 * (s.tail_moment + std::fabs(mean.value) * s.tail) / (1 - s.tail);
 }
 
-// The Gaussian mechanism, whose loss has the distribution N(mu^2/2, mu^2). `spread` bounds the relative error of mu,
-// which may come from a sum over many parts.
+// The Gaussian mechanism, whose loss has the distribution N(mu^2/2, mu^2). mu may come from a sum over many parts, and
+// `spread` bounds its relative error.
 struct GaussianLaw {
     double mu, spread;
 };
@@ -59,13 +59,13 @@ Support support(const Law& law, double tail);
 // Returns the mean of the loss.
 Mean mean(const Law& law);
 
-// Returns a d such that displacing the edges in the support by at most d has the effect of the rounding errors of the
-// distribution function.
+// Returns a d such that the rounding errors of the distribution function have the effect of displacing the ends of
+// cells by at most d. These ends, called edges, lie in the support.
 double edge_error(const Law& law, const Support& s);
 
 // Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each out[i] is within a relative
-// 2^-51 of the probability between edges that are displaced by up to edge_error(). At most two cells have an absolute
-// error of 2^-52 instead.
+// 2^-51 of the probability of a cell whose edges are displaced by at most edge_error(). At most two cells have an
+// absolute error of 2^-52 instead.
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).

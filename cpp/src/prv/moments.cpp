@@ -10,9 +10,9 @@
 namespace tightdp::prv {
 namespace {
 
-// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound is no better
-// than epsilon >= 0 and the support. At a larger c, the distribution is so narrow that the support gives a better
-// bound.
+// Smallest and largest exponent c of the moments E[e^{cY}] that is tried. At a smaller c, a moment bound adds nothing
+// to the bounds from the support and from epsilon >= 0. A larger c would be best only for a distribution that is so
+// narrow that its support gives a better bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
 // Factor that covers the relative error of each closed form, which is at most 64 unit roundoffs.
@@ -36,7 +36,7 @@ double cgf_of(const PureLaw& law, double c) {
     return logaddexp(c * law.eps - odds, -(c + 1) * law.eps - odds) + 16 * kUnitRoundoff * (1 + c * law.eps);
 }
 
-// This overload is not used, because sums over nodes give ln E[e^{cY}] for these distributions.
+// This overload is never called, because cgf() takes ln E[e^{cY}] of these distributions from `sampled_`.
 double cgf_of(const SampledLaw&, double) {
     return HUGE_VAL;
 }

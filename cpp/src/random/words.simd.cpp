@@ -105,9 +105,8 @@ struct AesRegister<64> {  // uses masked intrinsics with full masks, since GCC 1
 };
 #endif
 
-// The constraint "x" allows only the first sixteen registers. With these registers, every processor with AES and AVX
-// can run the encoding of instructions on 128 bits. With the other registers, the instructions would need VAES and
-// AVX-512.
+// The constraint "x" allows only the first sixteen registers. Every processor with AES and AVX can run
+// 128-bit instructions with these registers. With other registers, the instructions would need VAES and AVX-512.
 template <class Word>
 inline __attribute__((always_inline)) void aes_round(Word& x, const Word& key) {
     if constexpr (sizeof(Word) == 16) {
@@ -125,9 +124,9 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
     }
 }
 
-// The numbers of a tile's 64 blocks, ready for an exclusive or with the counter blocks in the registers. Register i of
-// each group of four has the blocks 4 p + i for successive values of p. The transposition in aes_tiles brings the
-// encrypted words into the order of the tile.
+// The numbers of a tile's 64 blocks, laid out in registers for an XOR with the counter blocks. The registers form
+// groups of four, and register i of a group has the blocks 4 p + i for successive values of p. The transposition in
+// aes_tiles brings the encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
@@ -179,7 +178,7 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
                 const Word c = Register::high32(y[0], y[1]), d = Register::high32(y[2], y[3]);
                 const Word rows[4] = {Register::low64(a, b), Register::high64(a, b), Register::low64(c, d),
                                       Register::high64(c, d)};
-                const int place = p + q * kBlocks;  // number of a group of 4 blocks. Four groups fill 4 rows of a tile
+                const int place = p + q * kBlocks;  // index of a group of 4 blocks. Four groups fill 4 rows of a tile
                 std::uint32_t* const to = out + place / 4 * 4 * kLanes + place % 4 * 4;
                 for (int w = 0; w < 4; ++w) __builtin_memcpy(to + w * kLanes, &rows[w], sizeof rows[w]);
             }
@@ -192,8 +191,8 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
 // holds bit i of byte p of all blocks.
 using Planes = std::uint64_t[16][8];
 
-// Transposes a matrix of 32 x 32 bits in place. This turns the 32 planes of one word of 32 blocks into the word of each
-// block.
+// Transposes a matrix of 32 x 32 bits in place. At first, row b holds bit b of one word of each of 32 blocks. In the
+// end, row l holds all bits of this word of block l.
 inline void transpose_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)

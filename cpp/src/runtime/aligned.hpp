@@ -9,8 +9,8 @@
 namespace tightdp {
 
 // Owns `size` doubles that are aligned to 64 bytes, the size of a cache line and of the widest vector register. The
-// doubles are uninitialised unless the array is made by `zeroed`. The constructor throws std::bad_alloc. An array can
-// be moved but not copied.
+// doubles are uninitialised unless the array is made by `zeroed`. The constructor throws std::bad_alloc if there is no
+// memory. An array can be moved but not copied.
 class AlignedArray {
   public:
     AlignedArray() noexcept = default;

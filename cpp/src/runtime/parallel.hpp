@@ -29,8 +29,8 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// Makes the workers of a job, one call of parallel(), wait for each other. A worker spins, since most waits take
-// microseconds. During a longer wait, as on a machine with more threads than processors, the worker yields its
+// Makes the workers of a job wait for each other. A job is one call of parallel(). A worker spins, since most waits
+// take microseconds. During a longer wait, as on a machine with more threads than processors, the worker yields its
 // processor.
 class SpinBarrier {
   public:
@@ -82,11 +82,11 @@ void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, B
     stop.rethrow();
 }
 
-// share returns the part of [0, total) that belongs to worker `worker`. Each end of the part is a multiple of `grain`
-// or equals `total`.
 struct Range {
     std::size_t begin, end;
 };
+// Returns the range within [0, total) that belongs to worker `worker`. Each end of the range is a multiple of `grain`
+// or equals `total`.
 inline Range share(std::size_t total, std::size_t grain, int worker, int workers) noexcept {
     const std::size_t pieces = (total + grain - 1) / grain;
     const auto at = [&](int w) {

@@ -1,8 +1,8 @@
-// Teams of lanes that compute one curve together (docs/theory/contour.md, section 7).
+// Teams of lanes (threads) that compute one curve together (docs/theory/contour.md, section 7).
 //
-// A team has lane(), size(), sync(), and the collective functions sum, largest, smallest and votes. Every lane calls a
-// collective function, and all lanes get the same bits. All lanes therefore take the same branches. This header has the
-// team of one lane, which the host uses. A team on a device is a warp or a part of one (runtime/warp_team.cuh).
+// A team has lane(), size(), sync(), and the collective functions sum, largest, smallest and votes. All lanes must call
+// a collective function together, and all get the same bits. All lanes therefore take the same branches. This header
+// has the team of one lane, which the host uses. A team on a device is a warp or a part of one (runtime/warp_team.cuh).
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ TIGHTDP_VINLINE Complex operator-(Complex a, Complex b) {
     return {a.re - b.re, a.im - b.im};
 }
 
-// Returns a b. The error is at most 2 sqrt(2) u (1 + u) |a||b| with u = 2^-53, with or without fused multiply-adds
-// (docs/theory/fft.md, Lemma 2).
+// Returns the product a b. The error is at most 2 sqrt(2) u (1 + u) |a||b| with u = 2^-53, with or without fused
+// multiply-adds (docs/theory/fft.md, Lemma 2).
 TIGHTDP_VINLINE Complex times(Complex a, Complex b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }

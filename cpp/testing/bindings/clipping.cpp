@@ -31,7 +31,7 @@ void bind_clipping(py::module_& m) {
     };
     bind_release(&emulate_release<float>);
     bind_release(&emulate_release<double>);
-    // The argument `device` is (multiprocessors, bytes of shared memory, resident blocks).
+    // The argument `device` has the three numbers of a SmallDevice (kernel_emulation.hpp).
     bindings::def_clipped_sum<std::tuple<std::int64_t, std::int64_t, std::int64_t>>(
         m, "emulate_clip_kernels",
         [](const ClipRequest& request, const std::tuple<std::int64_t, std::int64_t, std::int64_t>& device) {

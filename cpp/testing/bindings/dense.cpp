@@ -1,4 +1,4 @@
-// tightdp._testing: integer products by the kernels of a device, which run on the host.
+// tightdp._testing: runs a device's kernels for products on the host.
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
 
@@ -7,8 +7,8 @@ namespace {
 template <class T>
 using Matrix = py::array_t<T, py::array::c_style>;
 
-// The three numbers of a chunk of records: thread blocks of the product, stages of the chunk, and at most how many
-// stages a block has.
+// A chunk of records as (number of thread blocks, number of stages, largest number of stages in a block). A stage is
+// the records that a block copies to shared memory at a time.
 using Chunk = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 Chunk describe(const tightdp::cuda::ProductShares& s) {

@@ -57,8 +57,7 @@ class FileLock:
     def is_held(self) -> bool:
         """True if this process holds the lock, and the path still leads to the file that was locked.
 
-        If the file was removed or replaced, the file that is now at the path has another lock, which another process
-        may hold.
+        If the file was removed or replaced, another process may hold the lock of the file that is now at the path.
         """
         with suppress(OSError):  # the path may lead nowhere
             if self._owner.is_here and self._file >= 0:
@@ -66,7 +65,7 @@ class FileLock:
         return False
 
     def release_lock(self) -> None:
-        """Releases the lock. In a forked child, closes the descriptor, and the parent keeps the lock."""
+        """Releases the lock. In a forked child, only its descriptor is closed, and the parent keeps the lock."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)

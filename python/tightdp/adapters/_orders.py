@@ -23,8 +23,8 @@ def choose_order_for_adapters(
 ) -> float:
     """Returns the best of the ascending ``orders`` or, for many distinct mechanisms, an order near the best one.
 
-    For many mechanisms, the chosen order a is the one with a - 1 nearest to the slope of -ln delta as a function of
-    epsilon. The bound on delta by order a, which is proportional to e^(-(a - 1) epsilon), then has about this slope.
+    For many mechanisms, the function chooses the order a for which a - 1 is nearest to the slope of -ln delta in
+    epsilon. The bound on delta by order a is proportional to e^(-(a - 1) epsilon), so it falls about as fast as delta.
     """
     if len(run.parts) > FEW and 0 < epsilon < math.inf:
         ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]

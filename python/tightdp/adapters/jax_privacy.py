@@ -27,7 +27,8 @@ configurations nor training accountants."""
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
     """Returns a new accountant. jax_privacy's calibrators pass the relation. The default relation is jax_privacy's.
 
-    ``neighboring_relation`` is a ``dp_accounting.NeighboringRelation``. Methods of the accountant raise the errors.
+    ``neighboring_relation`` is a ``dp_accounting.NeighboringRelation``. Raises ValueError for anything else. The
+    accountant's methods raise errors about events.
 
     >>> import dp_accounting
     >>> from tightdp.adapters import jax_privacy

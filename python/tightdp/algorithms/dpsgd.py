@@ -43,15 +43,15 @@ class DPSGD:
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove).
     noise_multiplier : standard deviation of the noise, divided by ``max_norm``; None computes it from the estimator's
         epsilon and delta.
-    optimizer : applied to the released sum / batch_size, plus regularization * w; None takes plain steps whose length
-        follows from ``spread``.
-    spread : standard deviation that noise alone would give each weight by the last step; None
-        takes a default that depends on public facts alone.
-    center : as for ``NoisyGD``, but 0 by default.
+    optimizer : gets the released sum / batch_size + regularization * w as the gradient at the parameters w, with the
+        estimator's ``regularization``; None takes plain steps whose length follows from ``spread``.
+    spread : standard deviation that noise alone would give each parameter by the last step; None takes a default that
+        depends on public facts alone.
+    center : share of the budget for the mean of the features, as for ``NoisyGD``; 0 by default.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
 
-    Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre),
-    add/remove one record.
+    Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians (and the Gaussian for the mean of the
+    features), if one record is added or removed.
 
     Raises ValueError for a setting out of its range.
 
@@ -80,7 +80,7 @@ class DPSGD:
 
     @property
     def cost_is_public(self) -> bool:
-        """Whether the cost of a plan does not depend on the number of records."""
+        """Whether the privacy cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:

@@ -47,7 +47,7 @@ class Fit(NamedTuple):
     ------
     parameters : the trained vector
     privacy : the bound on epsilon, in nats
-    charged : the composition that the run was charged
+    charged : the composition that was charged for the run
     history : the mechanisms of the releases
     size : the number of records
     used : the settings that the plan chose
@@ -67,14 +67,14 @@ class Fit(NamedTuple):
     privacy: Bound
     """Bound on the epsilon of ``charged``, at the ``delta`` of ``fit``."""
     charged: Composition
-    """Composition of the planned releases, or of the caps of an adaptive run."""
+    """Composition of the planned releases. For an adaptive run, the composition of its caps (``gate.budget.Caps``)."""
     history: tuple[Mechanism, ...]
     """Mechanisms of the releases, in order. If the number of records was not public, the first release is a noisy
     count."""
     size: int
     """The number of records with which the run computed. The number is public or was released."""
     used: Mapping[str, Any] = MappingProxyType({})
-    """Values that the plan chose from public facts for the algorithm's open settings."""
+    """Values that the plan chose, from public facts, for settings that the algorithm's caller left open."""
 
 
 @cache_decoded_blocks
@@ -109,17 +109,16 @@ def fit(
         ``Blocks`` may hold the weights.
     max_sample_weight : the largest weight, as for the classifiers; required if records have weights.
     initial : the first parameters, which must be public or follow from earlier releases; None takes the model's own.
-    the others : as for the classifiers (``PrivateClassifier``).
-
-    Raises ``ValueError`` or ``TypeError``, which names the argument and its range. Raises ``BudgetExceeded`` if the
-    ledger does not cover the run, and ``LedgerError`` if the ledger fails. All errors come before any record is used.
-
     algorithm : the training algorithm, such as ``NoisyGD()``
-    epsilon, delta : the guarantee to meet, add/remove one record: epsilon in (0, 1e6], in nats, and delta in (0, 1)
+    epsilon, delta : the guarantee to meet, for adding or removing one record. epsilon is in (0, 1e6], in nats, and
+        delta in (0, 1).
     public_size : the public number of records; None releases a noisy count first
     regularization : lambda >= 0 of the penalty lambda/2 |w|^2
     callback : called after each release with the number of releases so far and in total
-    random_state, ledger : as for the classifiers
+    random_state, ledger : as for the classifiers (``PrivateClassifier``)
+
+    Raises ``ValueError`` or ``TypeError``, which names the argument and its range. Raises ``BudgetExceeded`` if the
+    ledger does not cover the run, and ``LedgerError`` if the ledger fails. All errors come before any record is used.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit

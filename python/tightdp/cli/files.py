@@ -55,7 +55,7 @@ def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None
 def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
-    An existing file is allowed with ``force``, or if it begins with ``mark``, as the output of the command does.
+    An existing file is allowed with ``force``, or if ``mark`` is in its first 64 bytes, as in the command's own output.
     """
     if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
@@ -79,7 +79,7 @@ def keep_existing_model_output(out: Path, force: bool) -> None:
 
 @contextmanager
 def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out``, for ``put_output_in_place`` to rename. A file that was not renamed is removed at
+    """Makes a new file beside ``out``, which ``put_output_in_place`` renames. A file that was not renamed is removed at
     the end.
 
     Empty files that killed runs have left are removed as well. Only files whose lock is free are removed, because a
@@ -134,8 +134,8 @@ def _remove_abandoned_outputs(out: Path) -> None:
 def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
-    If another run has made ``out`` meanwhile and there is no ``force``, ``place`` is kept under another name, and a
-    ValueError has this name.
+    If another run has made ``out`` meanwhile and there is no ``force``, ``place`` is kept under another name. Then
+    ValueError is raised, and its message has the other name.
     """
     try:
         if not force:

@@ -1,8 +1,9 @@
 """Budgets, which decide whether a run may make a release, and state the charge of the whole run.
 
 A fixed plan lists every release in advance. Caps let the algorithm choose releases adaptively, within fixed totals. The
-gate asks the budget before each release. The charge covers the whole plan or the caps, even if the run makes fewer
-releases. If past outputs decide on later releases, the caps bound the privacy loss (docs/theory/caps.md).
+gate makes all releases, and asks the budget before each of them. The charge covers the whole plan or the caps, even if
+the run makes fewer releases. If past outputs decide on later releases, the caps bound the privacy loss
+(docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ class Caps(CappedFilter):
     """A budget for adaptively chosen Gaussians up to a total, and for every other mechanism up to a count.
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2. ``others`` lists mechanisms and their counts. Any adaptive use of
-    the caps is dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). A
-    mechanism on a Poisson sample that is not among ``others`` is charged as the same mechanism on all records, which
-    dominates it.
+    the caps is dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). If
+    ``others`` lacks a mechanism on a Poisson sample, the charge is that of the same mechanism on all records, which
+    dominates the sampled mechanism.
 
     Parameters
     ----------
@@ -165,9 +166,9 @@ def resolve_noise_from_budget(
 ) -> float:
     """Returns the noise multiplier of a run.
 
-    This is the algorithm's own ``noise_multiplier`` if there is one. Otherwise it is the smallest noise multiplier with
-    which ``plan`` and the releases ``target.beside`` together meet the target. Raises ValueError if the algorithm's own
-    noise multiplier is not a positive number."""
+    This is the algorithm's own ``noise_multiplier`` if there is one. Otherwise it is the smallest noise multiplier for
+    which the releases ``plan(noise_multiplier)`` and ``target.beside`` together meet the target. Raises ValueError if
+    the algorithm's own noise multiplier is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

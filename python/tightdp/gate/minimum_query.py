@@ -1,9 +1,10 @@
 """Queries whose value is the minimum of a strongly convex objective over all records (docs/theory/perturbation.md).
 
-The objective of this file is F(w) = sum of weighted losses + b . w + convexity/2 |w|^2. The model is linear and its
-loss is smooth. Records are scaled down to ``max_norm``, intercept included. Weights are in [0, 1], and b is a noise
-vector or 0. The minimum is computed, certified and rounded to a public grid. The largest distance of the result from
-the true minimum is part of the sensitivity.
+The objective of this file is F(w) = sum of weighted losses + b . w + convexity/2 |w|^2. A minimum is a point w at which
+F is smallest. The model is linear and its loss is smooth. The features of a record, with the 1 of the intercept, are
+scaled down to a norm of at most ``max_norm``. Weights are in [0, 1], and b is a noise vector or 0. The minimum is
+computed, certified and rounded to a public grid. The largest distance of the result from the true minimum is part of
+the sensitivity.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .oracle import CHUNK, Integers, Oracle, Public, Query
 from .solver import MinimumNotReached, compute_solver_dot_product, compute_solver_norm, minimize_convex_function
 
 SLACK = 1e-6
-"""Norm of F's gradient to which a minimum is certified, divided by the largest norm of one record's gradient. For up to
-some 10^7 records this norm is far above the rounding errors of F's gradient (``MinimumQueryPoint.error``), and far
+"""Largest norm of F's gradient at a certified minimum, divided by the largest norm of one record's gradient. For up to
+some 10^7 records, this limit is far above the rounding errors of F's gradient (``MinimumQueryPoint.error``), and far
 below any useful noise."""
 OUTWARD = 1 + 2.0**-40
 """Factor on a computed constant that outweighs the rounding errors of the few products in it."""
@@ -45,8 +46,8 @@ STAGE, STAGE_PASSES = 0.1, 300
 """Two limits for a minimum that is only a starting point. The first limits the norm of F's gradient, divided by the
 largest norm of one record's gradient. The second limits the number of passes over the data."""
 COVER_BITS = 6
-"""Number of binary digits that are kept of a computed minimum, relative to the error that the second noise hides
-(``PerturbedMinimumQuery.cover``). Truncation increases this error by 2^-6, a 64th."""
+"""Number of binary digits of a computed minimum that are kept below the magnitude of its error. Truncation increases
+the error by at most a 64th. A second noise hides the error (``PerturbedMinimumQuery.cover``)."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +159,11 @@ def _minimize_query_objective(
 
 
 def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
-    """Returns hinges whose kinks are smoothed over longer intervals than the kink of ``loss``, the longest first. The
-    minimum with each hinge is the starting point for the next hinge.
+    """Returns hinges whose kinks are smoothed over longer intervals than the kink of ``loss``. The intervals get
+    shorter. The minimum with each hinge is the starting point for the next hinge.
 
-    Newton's method needs curvature, and with a short interval few records are close enough to the kink to have any."""
+    Newton's method needs curvature. A record has curvature only within the interval, and few records are within a short
+    interval."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
@@ -234,7 +236,9 @@ class MinimumQueryPoint:
 
     @cached_property
     def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
-        """The scores and the records whose loss has curvature at w, or all if these are more than half."""
+        """The scores and the records for which the loss has curvature at w.
+
+        If these are more than half of the records, no record is left out."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
@@ -270,8 +274,8 @@ class MinimumQueryPoint:
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Bounds how far an ``error`` of the scores can move the residuals, as a sum of distances over the records. A
-        residual is the derivative of a loss by the scores."""
+        """Bounds the total distance by which an ``error`` of the scores can move the residuals of all records. The
+        residual of a record is the derivative of its loss by its scores."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):

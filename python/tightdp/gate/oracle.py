@@ -2,8 +2,8 @@
 can release.
 
 Before anything is computed, a query states its ``sensitivity``, how far one record can move the query's value. It also
-states its ``sampling_probability``, the probability that a batch holds a record. Each evaluation draws its own Poisson
-batch, so no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
+states its ``sampling_probability``, the probability that a batch holds a given record. Each evaluation draws its own
+Poisson batch, so no batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Query:
 
     One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic, whatever the
     other records are. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
-    coordinate by coordinate. If ``scores`` is True, the value is a vector of scores, of which the gate releases only
-    the index of a small one. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
+    coordinate by coordinate. If ``scores`` is True, the value is a vector of scores. The gate then releases only the
+    index of a small score. One record then adds between 0 and ``sensitivity`` to every score. Only the gate calls
     ``evaluate``. The sums of ``evaluate`` wrap modulo 2^64, so large values raise no error that would depend on the
     records (docs/theory/exact.md).
 
@@ -167,8 +167,8 @@ class Oracle:
         return _compute_query_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
-        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
-        because it stores no gradients and reuses the batch's scores.
+        """Returns pieces of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
+        because it stores no gradients, and reuses the scores w . x of the batch.
         """
         return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
@@ -277,7 +277,7 @@ class Oracle:
         scale: Vector | None = None,
         scores: bool = False,
     ) -> Query:
-        """Returns the query of the sum of ``part`` over a sample. Its value is in units of ``grid``."""
+        """Returns the query of the sum of ``part`` over a Poisson batch. The query's value is in units of ``grid``."""
 
         def evaluate_sum_query(source: RandomSource) -> Integers:
             return self.sum_over_batch(part, shape[0], source, q)

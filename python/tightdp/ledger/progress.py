@@ -29,7 +29,8 @@ class LedgerProgress(NamedTuple):
 def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> LedgerProgress | None:
     """Returns the last stored progress of the run ``name``, or None before the first release of this run.
 
-    ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
+    The function ``run`` executes SQL. ``start`` is the digest of the ledger's budget. ``where`` names the ledger in
+    errors about damage.
     """
     rows = run(
         "SELECT releases, turn, digest FROM tightdp_progress WHERE run = :name ORDER BY releases DESC LIMIT 1",

@@ -314,8 +314,7 @@ class TreeAggregation(Mechanism):
     def __post_init__(self) -> None:
         set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         set_mechanism_fields(self, steps=_check.check_count_argument("steps", self.steps))
-        if not isinstance(self.own_steps, bool):
-            raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
+        set_mechanism_fields(self, own_steps=_check.check_flag_argument("own_steps", self.own_steps))
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]

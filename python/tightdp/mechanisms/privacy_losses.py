@@ -83,8 +83,7 @@ class PrivacyLoss(Mechanism):
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
         _check.check_choice_argument("relation", self.relation, get_args(Relation))
-        if not isinstance(self.mirrored, bool):
-            raise TypeError(f"mirrored must be True or False, got {self.mirrored!r}")
+        set_mechanism_fields(self, mirrored=_check.check_flag_argument("mirrored", self.mirrored))
         if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
             raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
         error = _check.nonnegative("loss_error", self.loss_error)

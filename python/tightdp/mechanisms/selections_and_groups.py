@@ -1,4 +1,4 @@
-"""Mechanisms that are built from a whole composition: the best output of several runs, and the guarantee for groups."""
+"""Mechanisms that are built from a whole composition, for the best of several runs and for groups of records."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _reduce_run_of_selection_or_group(run: Any) -> Composable:
 class RepeatAndSelect(SelectionOrGroup):
     """Runs ``mechanism`` a random number of times, and releases only the best output.
 
-    This mechanism is the charge of a search for hyperparameters. Neither the number of runs nor the other outputs are
+    A search for hyperparameters is charged as this mechanism. Neither the number of runs nor the other outputs are
     released.
 
     ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
@@ -144,8 +144,8 @@ class Group(SelectionOrGroup):
 
     The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
     groups too. ``size`` is at most 1000, and at most the ``dataset_size`` of a mechanism that has one. This
-    ``dataset_size`` includes all records of the group. The bounds remove the group record by record, and each removal
-    reduces ``dataset_size`` by 1.
+    ``dataset_size`` includes all records of the group. The bounds are derived as if one record were removed after the
+    other, and each removal reduces ``dataset_size`` by 1.
 
     Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
     in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other

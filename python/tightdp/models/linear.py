@@ -1,7 +1,8 @@
 """Linear models and their losses.
 
-The gradient of one record is the outer product r x^T of its residual r and its features x. The product is never stored.
-A record's contribution to a sum is computed from that record alone, in integers (``dense.py``)."""
+The gradient of one record is the outer product r x^T of its residual r and its features x. The residual is the
+derivative of the loss by the scores. The product is never stored. A record's contribution to a sum is computed from
+that record alone, in integers (``dense.py``)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Loss(Protocol):
         """Returns the derivative of each record's loss by z, of shape (n, outputs)."""
 
     def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
-        """Returns the second derivative of each record's loss by z, times v, both of shape (n, outputs)."""
+        """Returns the second derivative of each record's loss by z, times v. Result and v have shape (n, outputs)."""
 
 
 class _CompiledLoss:

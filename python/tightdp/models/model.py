@@ -20,12 +20,12 @@ Arithmetic = Literal["exact", "idealised"]
 class ModelGradients:
     """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
-    The factors of a product are a layer's inputs and its errors, the derivatives of the loss by the layer's outputs.
-    The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a sum. This vector
-    depends on the record's inputs and errors alone. The norm of this vector times the sum's grid is at most the norm
-    bound, in exact arithmetic (docs/theory/exact-products.md). An invalid record, or a record whose gradient is not
-    finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors depend on that
-    record alone, to the last bit. If a user's function computes inputs and errors, ``arithmetic`` is "idealised".
+    The factors of a product are the inputs and the errors of a layer. The errors are the derivatives of the loss by the
+    layer's outputs. The entries of g_k are ordered by the layers of the model. A record adds a vector of integers to a
+    sum, in units of the sum's grid. This vector depends on the record's inputs and errors alone. In exact arithmetic,
+    its norm times the grid is at most the norm bound (docs/theory/exact-products.md). An invalid record, or a record
+    whose gradient is not finite, has norm 0 and adds 0. ``arithmetic`` is "exact" if each record's inputs and errors
+    depend on that record alone, to the last bit. If a user's function computes them, ``arithmetic`` is "idealised".
     ``weights`` in [0, 1] multiply the clipped gradients, so norm bounds still hold. If ``weights`` is None, all weights
     are 1.
     """

@@ -1,4 +1,4 @@
-"""Reading of tables with any cells, column by column: arrays, lists of rows, data frames and mappings of columns."""
+"""Reads tables column by column. A table is an array, a list of rows, a data frame or a mapping of columns."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class BoundedTransformer(PrivateTransformer):
 
 
 def _count_columns_of_scaler_domain(domain: Any) -> int:
-    """Returns the number of columns for which ``domain`` has ends, or 1 if all columns have the same ends."""
+    """Returns the number of columns that ``domain`` has ranges for, or 1 if one range serves for all columns."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
     except TypeError:

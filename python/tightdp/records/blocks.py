@@ -35,11 +35,11 @@ CHANGED = "X must have the same records in the same blocks at each pass, and the
 class Blocks(ABC):
     """A data set that is read in blocks, in the same order in each pass. Estimators take it in place of X and y.
 
-    A subclass defines ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``. ``__iter__``
-    is called for each pass, and yields each block as a pair: features of shape ``(n, width)`` and n targets. With
-    ``weighted = True``, it yields triples of features, targets and weights. A weight is a number >= 0 for each record,
-    and must be public or a function of that record alone. The trained model has the same bits, however the records are
-    divided into blocks (docs/theory/blocks.md, section 1). The records must not change during a fit.
+    A subclass defines ``__iter__``, ``width`` (the number of features), and ``dtype`` unless it is float64.
+    ``__iter__`` is called for each pass, and yields each block as a pair: features of shape ``(n, width)`` and n
+    targets. With ``weighted = True``, it yields triples of features, targets and weights. A weight is a number >= 0 for
+    each record, and must be public or a function of that record alone. The trained model has the same bits, however the
+    records are divided into blocks (docs/theory/blocks.md, section 1). The records must not change during a fit.
 
     >>> import numpy as np
     >>> from tightdp.train import Blocks, LogisticRegression
@@ -157,7 +157,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if ``found``, a number of records or blocks, differs from ``wanted``, that of the first
+    """Raises RuntimeError if the number ``found`` of records or blocks differs from ``wanted``, the number in the first
     pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)

@@ -23,7 +23,7 @@ SHOWN = 50
 def write_cell_as_text(cell: Any) -> str:
     """Returns ``str`` of a cell, except that whole floats are written as integers.
 
-    A data frame turns integers into floats if a cell is missing. The texts of the other cells must not change by that.
+    A data frame turns integers into floats if a cell is missing. This must not change the texts of the other cells.
     """
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
         return str(int(cell))
@@ -46,8 +46,8 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
 def join_column_names(names: Iterable[str]) -> str:
     """Returns the names of columns as one text for an error message.
 
-    If one of the names is a number, the file may have no line of names. Its first line may then be a record, so the
-    names are not quoted."""
+    If one of the names is a number, the file may have no line of names, so that the names may be values of a record.
+    The text does not contain them in this case."""
     found = list(names)
     cells = (
         found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))

@@ -29,8 +29,8 @@ from .blocks import (
 
 T = TypeVar("T")
 Look = BlockFunction[Any]
-"""Function of a block's features and targets that finds a fact about the targets. Views do not change targets, so the
-fact holds for views too."""
+"""Function of a block's features and targets that finds a fact about the targets. The fact also holds for views of the
+same records, because views do not change targets."""
 
 
 class BlockView(Blocks):
@@ -166,9 +166,9 @@ class RandomRecordSubset(Sequence[Rows]):
     """The rows of each block that belong to a random subset of the records, for blocks of the given ``lengths``.
 
     A coin is drawn for each record: heads with the given ``probability``. The subset consists of the records with heads
-    if ``heads`` is True, and of the other records if it is False. Record k gets coin k of the stream, however the
-    records are divided into blocks, as in ``RandomSource.bernoulli``. The coins of only one block at a time are in
-    memory.
+    if ``heads`` is True, and of the other records if it is False. Record k gets coin k of the stream, as in
+    ``RandomSource.bernoulli``. So coins do not depend on how the records are divided into blocks. The coins of only one
+    block at a time are in memory.
     """
 
     def __init__(self, stream: RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:

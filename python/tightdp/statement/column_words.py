@@ -1,4 +1,4 @@
-"""The words in which statements say how labels and columns are known: declared, read off the records, or learned.
+"""Words by which statements say how labels and columns are known: declared, read off records, or learned with noise.
 
 The code that writes a statement and the code that checks a statement against a model take the words from this module.
 """
@@ -25,7 +25,7 @@ class StatedColumnFact:
     value: str
     """The fact as text, such as a list of categories."""
     release: str
-    """Beginning of the line about the fact among the releases of a statement, for a fact that was learned."""
+    """Beginning of the fact's line in the list of releases of a statement, if the fact was learned."""
     use: str = ""
     """Text that follows the value, for a fact that was declared."""
 

@@ -38,7 +38,7 @@ PATIENT = "`tightdp verify --patient` takes the time"
 TOLERANCE = 1e-6
 """Relative amount by which a claim may be below the computed bound. The last digits depend on the processor, and on
 whether the account was built in one step or in several. A claim within this tolerance is raised to the computed bound,
-so no accepted claim is below a proved bound."""
+so no accepted claim is below a proved bound. A claim below the computed lower end is refused in any case."""
 TOLERANCE_ABOVE = 1e-3
 """Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and may
 come from an earlier version whose engine was less tight."""
@@ -107,8 +107,8 @@ def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, nei
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
-    because the claim then bounds something else. The upper end of the claim may be too large. If the claim's lower end
-    is above the computed one, it is replaced by the computed one.
+    because the claim then bounds something else. The upper end of the claim may be too large. A claimed lower end above
+    the computed one is replaced by the computed one.
     """
     for units in (FEW_UNITS, UNITS):
         found = _bound_stated_charge(units, charged, delta, neighbors)
@@ -136,7 +136,7 @@ def _bound_stated_charge(
 def verify_stated_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
-    """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another bound.
+    """Returns the bound that a verified statement may claim. Raises ValueError if its account gives another bound.
 
     ``ours`` says that this version of the library wrote the statement. The claimed upper end must then not exceed the
     computed one by more than ``TOLERANCE_ABOVE``.

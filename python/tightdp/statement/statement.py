@@ -151,16 +151,13 @@ class Statement:
             raise TypeError(f"charged must be a Composition, got {self.charged!r}")
         _check.check_choice_argument("neighbors", self.neighbors, NEIGHBORS)
         _check.check_choice_argument("arithmetic", self.arithmetic, tuple(ARITHMETIC))
-        if not isinstance(self.seeded, bool):
-            raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
+        _check.check_dataclass_fields(self, _check.check_flag_argument, "seeded", "certified")
         values = {
             "delta": _check.open_unit("delta", self.delta),
             "public": _check_statement_texts("public", self.public),
             "settings": _check_statement_texts("settings", self.settings),
         }
         _check_statement_text("version", self.version)
-        if not isinstance(self.certified, bool):
-            raise TypeError(f"certified must be True or False, got {self.certified!r}")
         for name in ("ledger", "parameters", "dataset"):
             if getattr(self, name) is not None:
                 _check_statement_text(name, getattr(self, name))

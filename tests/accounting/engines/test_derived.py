@@ -224,6 +224,21 @@ def test_a_group_whose_sums_are_too_many_is_that_of_the_chain():
     assert group.delta(1.0).upper < 1
 
 
+@pytest.mark.parametrize("shape", [-0.5, 0.0])
+def test_a_group_has_the_chain_of_any_one_line_near_the_largest_loss(shape):
+    one, size = dp.RepeatAndSelect(dp.BoundedRange(0.7130077814196356), mean=68.84090486361822, shape=shape), 3
+    for share in (0.99, 0.995):
+        eps = share * largest_privacy_loss(one * 1, "remove")
+        delta = one.delta(eps).upper * math.fsum(math.exp(eps) ** link for link in range(size))
+        assert 0 < delta < 1 and one.group(size).epsilon(delta).upper <= size * eps * (1 + 1e-4)
+
+
+def test_a_group_in_a_poisson_sample_is_asked_about_its_mixture_alone():
+    run = dp.PoissonSampled(dp.Gaussian(0.3343765756252674), 8.632685283958812e-07) * 3
+    one, found = (asked.epsilon(7.5e-9, neighbors="replace_special") for asked in (run, run.group(3)))
+    assert one.upper <= found.lower and found.width <= 1e-3 * found.upper
+
+
 def test_a_group_of_a_class_is_that_of_the_chain():
     """e-DP: the chain of data sets that randomised response makes, on a grid."""
     eps, size = 0.4, 3

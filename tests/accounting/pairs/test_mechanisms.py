@@ -27,6 +27,19 @@ def test_numbers_are_kept_as_plain_floats_and_integers():
     assert math.copysign(1.0, dp.PureDP(-0.0).nominal_epsilon) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("own_steps", lambda flag: dp.TreeAggregation(1.0, 4, own_steps=flag)),
+        ("mirrored", lambda flag: dp.PrivacyLoss.from_distributions([0.75, 0.25], [0.25, 0.75], mirrored=flag)),
+    ],
+)
+def test_flags_are_kept_as_plain_ones(name, make):
+    assert repr(make(np.True_)) == repr(make(True))
+    with pytest.raises(TypeError, match=f"^{name} must be True or False, got 1$"):
+        make(1)
+
+
 REFUSED = [
     *((ValueError, "mean", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), x)) for x in (0.5, 0, -1.0, NAN, INF)),
     *((ValueError, "mean", lambda x=x: dp.RepeatAndSelect(dp.Gaussian(1.0), x, "poisson")) for x in (0, NAN)),

@@ -107,3 +107,13 @@ def test_the_top_of_laws_with_densities(distance):
         one = mp.quad(lambda t: mp.exp(-t / 2) / 4 * (1 - mp.exp(t - gap)), [0, gap])
         least = fall / 4 + one
         assert found.lower <= least * (1 + gap) and least <= found.upper <= least * (1 + gap + 1e-5 + 1e-13 / gap)
+
+
+@pytest.mark.parametrize(
+    ("noise", "q", "steps", "log_delta"),
+    [(0.17989466676048377, 2.6462295775939378e-08, 4705329, -42.5), (3.657150656516883, 1.3167e-07, 125, -116.0)],
+)
+def test_more_steps_lose_no_less_than_one(noise, q, steps, log_delta):
+    step = dp.PoissonSampled(dp.Gaussian(noise), q)
+    one, all_steps = (run.epsilon(10**log_delta, neighbors="remove") for run in (step * 1, step * steps))
+    assert 0 < one.lower <= all_steps.lower

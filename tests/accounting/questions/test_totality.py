@@ -34,6 +34,18 @@ def test_the_corners_of_the_box(sigma, q, counts):
             check(dp.PoissonSampled(dp.Gaussian(sigma), q) * count, delta, 1.0)
 
 
+@pytest.mark.parametrize("steps", [2, 3])
+def test_an_answer_that_is_infinite_at_both_ends_has_no_width(steps):
+    run = dp.RandomAllocation(dp.ApproximateDP(1e6, 0.5), steps) * 1
+    check(run, 1e-5, 1.0)
+    assert run.epsilon(1e-5).lower == math.inf and not any(run.epsilon(1e-5).error_budget.values())
+
+
+@pytest.mark.parametrize(("sigma", "q"), [(1e-6, 1e-9), (1e-3, 0.5), (0.01, 0.999)])
+def test_the_most_steps_of_the_least_noise(sigma, q):
+    check(dp.PoissonSampled(dp.Gaussian(sigma), q) * 2**53, 1e-300, 1.0)
+
+
 def test_a_law_almost_in_one_point():
     """The exponents that a window tries overflow; halving infinity never ended."""
     run = dp.PoissonSampled(dp.Gaussian(0.00865886193721201), 4.0015282062781696e-07) * 6575

@@ -4,10 +4,10 @@
 //     const tightdp::SampledGaussians run[] = {{1.1, 0.01, 10000}, {2.0, 0.02, 500}};
 //     const tightdp::Interval epsilon = tightdp::sampled_gaussians_epsilon(run, 1e-5);
 //
-// The mechanisms of all entries may be run in any order, and chosen adaptively. Neighbours add or remove one record,
-// and the bounds hold for the worse of the two relations. Both ends of an interval are certified by the contour engine
-// (docs/theory/contour.md). If the contour engine declines, as for a few steps with a small sampling probability, the
-// grid engine is used (docs/theory/grid.md). Bounds on epsilon are at least 0.
+// All steps of all entries of `run` may come in any order, and be chosen adaptively. Neighbours add or remove one
+// record, and the bounds hold for the worse of the two relations. Both ends of an interval are certified by the contour
+// engine (docs/theory/contour.md). If the contour engine declines, as it does for few steps with a small sampling
+// probability, the grid engine is used (docs/theory/grid.md). Bounds on epsilon are at least 0.
 //
 // Both functions throw std::invalid_argument before any work, with a message that names the argument and its range.
 // Both throw std::runtime_error if the calling thread or the C library does not compute as the proofs assume, and

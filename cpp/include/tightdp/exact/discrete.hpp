@@ -24,7 +24,7 @@ std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
         std::uint64_t v = 0;
         while (v < kMostUnits && bernoulli_exp_one(words)) ++v;
         if (v == kMostUnits) continue;
-        // u + t v has a geometric distribution with the ratio exp(-1/t). Dividing by s makes the ratio exp(-s/t).
+        // u + t v has a geometric distribution with P(n + 1)/P(n) = exp(-1/t). Dividing by s makes the ratio exp(-s/t).
         const Uint128 magnitude = (static_cast<Uint128>(v) * p.t + u) / p.s;
         const bool negative = words.next_bit();
         if (negative && magnitude == 0) continue;  // otherwise 0 would be twice as likely as it should be
@@ -38,7 +38,7 @@ std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
 // exp(-(|y| t D - N)^2 / (2 N D t^2)).
 template <class Int>
 struct GaussianParameters {
-    Int numerator;
+    Int numerator;  // N
     std::uint64_t t;
     Int t_denominator;  // t D
     Int scale;          // 2 N D t^2

@@ -1,4 +1,4 @@
-// Computes two standard normals from 128 random bits (Box and Muller 1958), with the same bits on every machine.
+// Computes two standard normals from 128 random bits (Box and Muller 1958). All machines return the same results.
 //
 // Let U and V be uniform on {0, ..., 2^64 - 1}, u = (U + 1/2)/2^64 and v = (V + 1/2)/2^64. The pair of normals is
 //     sqrt(-2 ln u) (cos 2 pi v, sin 2 pi v).
@@ -7,9 +7,9 @@
 // number is at most 4 ulp (measured: docs/theory/noise.md, section 2).
 //
 // The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere. It must be
-// compiled without contraction of a * b + c to fused multiply-adds: as .exact.simd.cpp on the host, with --fmad=false
-// on a device (GPU). Then all machines return the same bits. The code has no branches, so that it vectorises. The
-// coefficients are computed by tests/reference/polynomials.py.
+// compiled without contraction of a * b + c to fused multiply-adds: in a file *.exact.simd.cpp on the host, and with
+// --fmad=false on a device (GPU). Then all machines return the same bits. The code has no branches, so that it
+// vectorises. The coefficients are computed by tests/reference/polynomials.py.
 #pragma once
 
 #include <math.h>
@@ -36,8 +36,8 @@ TIGHTDP_FORMULA Real horner(Real x, Real highest, Lower... lower) noexcept {
 
 // Constants of a floating-point type, which describe its bits: kMantissa is the number of stored bits of a significand,
 // kOne has the bits of 1, and kSqrtHalf has the bits of sqrt(1/2). The functions log_tail, sin_turn and cos_turn are
-// polynomials. log_tail approximates (log((1+s)/(1-s)) - 2s)/s^3 for z = s^2 in [0, .0295]. sin_turn approximates sin(2
-// pi x)/x, and cos_turn (cos(2 pi x) - 1)/x^2, for y = x^2 in [0, 1/64].
+// polynomials. log_tail(z) approximates (log((1+s)/(1-s)) - 2s)/s^3 for z = s^2 in [0, .0295]. For y = x^2 in
+// [0, 1/64], sin_turn(y) approximates sin(2 pi x)/x, and cos_turn(y) approximates (cos(2 pi x) - 1)/x^2.
 template <class Real>
 struct Coefficients;
 
@@ -115,7 +115,7 @@ TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low
     const Real f = static_cast<Real>(high) * two32 + (static_cast<Real>(low) + half);
     // If u >= 1/2, `complement` is 2^64 - f, so that 1 - u = complement / 2^64. The bits of U are complemented by an
     // exclusive or with a mask. GCC 12 would compile ~x to AVX-512 code that waits for the register that it overwrites,
-    // so that iterations of the loop could not overlap.
+    // so that iterations of a caller's loop could not overlap.
     const std::int32_t top = static_cast<std::int32_t>(high) >> 31;
     const std::uint32_t complement_low = low ^ static_cast<std::uint32_t>(top);
     const Real complement = static_cast<Real>(static_cast<std::int32_t>(high) ^ top) * two32 +
@@ -127,13 +127,13 @@ TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low
     const Real bias = C::kInteger + static_cast<Real>((C::kOne >> C::kMantissa) + 64);
     const Real k = detail::reinterpret<Real>(exponent | C::kIntegerBits) - bias;
     // ln m = log1p(t) = log((1 + s)/(1 - s)) for t = m - 1 and s = t/(2 + t). If u is near 1, t is computed from the
-    // complement, so that nothing cancels.
+    // complement, so that no digits cancel.
     const Real t = k == 0 ? -complement * two_64 : m - 1;
     const Real s = t / (2 + t);
     const Real z = s * s;
-    const Real hfsq = half * t * t;
+    const Real half_square = half * t * t;
     const Real tail = z * C::log_tail(z);
-    const Real log_u = k * C::kLn2High - ((hfsq - (s * (hfsq + tail) + k * C::kLn2Low)) - t);
+    const Real log_u = k * C::kLn2High - ((half_square - (s * (half_square + tail) + k * C::kLn2Low)) - t);
     return -2 * log_u;
 }
 
@@ -144,12 +144,13 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
-    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. The split of the integers is
-    // exact.
+    // Splits the angle into the nearest quarter turn and a small angle in [-1/8, 1/8) of a turn. The split of the
+    // integers is exact.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
-    // Keeps the rest as sign and magnitude, so that two floats never cancel. Let R be the integer with the upper half
-    // `rest` and the lower half `low`. The rest is (R + 1/2)/2^64 of a turn, and -(R + 1/2) = ~R + 1/2.
+    // Keeps this angle as sign and magnitude, so that floats of opposite signs are never added. Let R be the integer
+    // with the upper half `rest` and the lower half `low`. The angle is (R + 1/2)/2^64 of a turn, and -(R + 1/2) is
+    // ~R + 1/2.
     const std::int32_t sign = rest >> 31;
     const std::uint32_t magnitude_low = low ^ static_cast<std::uint32_t>(sign);
     const Real x =

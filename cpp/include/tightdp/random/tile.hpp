@@ -3,13 +3,13 @@
 //
 // Words come in tiles of 256, arranged as 16 rows of 16 lanes. A row is contiguous in memory. A lane is the work of one
 // SIMD lane or one GPU thread. Each generator fills tile t with its blocks as follows:
-//     ChaCha20   block 16 t + l fills lane l; its word w is in row w.
+//     ChaCha20   block 16 t + l fills lane l; word w of the block is in row w.
 //     Philox and AES-256
 //                block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
-// A 64-bit value uses two words of a lane: its high half from row 2r, and its low half from row 2r + 1. A tile has 128
-// such values, and this value in lane l has the index 16 r + l within the tile. A pair of normals uses the four words
-// of rows 4k .. 4k+3 in one lane l. A tile has 128 normals, and the pair has the indices 32 k + l and 32 k + 16 + l
-// within the tile.
+// The high half of a 64-bit value is the word in row 2r of a lane l, and the low half is the word in row 2r + 1. The
+// index of the value within the tile is 16 r + l, so a tile has 128 values. A pair of normals uses the four words of
+// rows 4k .. 4k+3 of a lane l. The indices of the two normals within the tile are 32 k + l and 32 k + 16 + l, so a tile
+// has 128 normals.
 #pragma once
 
 #include <cstdint>
@@ -78,14 +78,16 @@ TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int l
     block_words(s, first + static_cast<std::uint64_t>(lane), k, out);
 }
 
-// Returns the number of the pair of normals that uses the words in rows 4k .. 4k+3 of a lane of a tile.
+// Returns the index, among all pairs of normals, of the pair that uses the words in rows 4k .. 4k+3 of a lane of a
+// tile.
 TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexcept {
     return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
 }
 
-// Computes the j-th four further words of a pair, for draws whose words in the tile are not enough. The further words
-// are the first four words of block 2^63 + 2^16 pair + j. The tiles of all indices below 2^64 consist of blocks below
-// 2^63, so that no word is used twice (docs/theory/noise.md, section 5). Preconditions: pair < 2^47 and j < 2^16.
+// Computes group j of the further words of a pair, for draws whose words in the tile are not enough. The four words of
+// group j are the first four words of block 2^63 + 2^16 pair + j. The tiles of all values and normals with indices
+// below 2^64 consist of blocks below 2^63, so no word is used twice (docs/theory/noise.md, section 5). Preconditions:
+// pair < 2^47 and j < 2^16.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
     block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);

@@ -12,15 +12,14 @@ namespace tightdp {
 // Returns the x with ln Phi(x) = log_p, for log_p <= 0. The result is -inf for -inf, inf for 0, and NaN for log_p > 0.
 // The relative error is at most 2^-49, plus an absolute error of at most 2^-51 near x = 0.
 //
-// ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. For results right of the
-// median, the equation ln Phi(-x) = ln(1 - e^log_p) is solved. Left of the median, Newton's method starts at a point
-// where ln Phi is too small. This point follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave, the
-// iteration climbs to the root without passing it (docs/theory/special.md, section 4), and stops when it no longer
-// climbs.
+// ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. Newton's method computes x if
+// x is left of the median. Otherwise it computes -x from ln Phi(-x) = ln(1 - e^log_p). The method starts where ln Phi
+// is too small, at a point that follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave, the iteration
+// climbs to the root without passing it (docs/theory/special.md, section 4), and stops when it no longer climbs.
 TIGHTDP_HD inline double log_ndtri(double log_p) noexcept {
     constexpr double ln2 = 0.69314718055994530942;
     if (!(log_p < 0)) return log_p == 0 ? HUGE_VAL : static_cast<double>(NAN);
-    if (log_p < -1e100) return -std::sqrt(2.0) * std::sqrt(-log_p);  // other terms than x^2/2 are negligible
+    if (log_p < -1e100) return -std::sqrt(2.0) * std::sqrt(-log_p);  // ln Phi(x) is -x^2/2 up to negligible terms
     const bool mirrored = log_p > -ln2;
     const double target = mirrored ? log1mexp(log_p) : log_p;
     double x = -std::sqrt(-2 * target);

@@ -14,8 +14,8 @@ inline constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 inline constexpr double kLogSqrt2Pi = 0.91893853320467274178;
 
 // Returns e^{-(x + rest)^2 / 2} for |rest| <= 2^-52 |x|. The sum x + rest is an argument with more than double
-// precision. The relative error is at most 6 u while the result is a normal number, where u = 2^-53 in this file. The
-// result is 0 beyond |x| = 38.6.
+// precision. The relative error is at most 6 u unless the result is subnormal, where u = 2^-53 in this file. The result
+// is 0 beyond |x| = 38.6.
 //
 // The binary digits of x down to 2^-20 form `front`, whose square is exact. The remaining digits of x + rest lower the
 // exponent -front^2 / 2 by d, up to a negligible rest^2 / 2. |d| <= 2e-5 wherever the result is not zero, so four terms

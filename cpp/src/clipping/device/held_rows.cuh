@@ -1,5 +1,5 @@
-// The kernel that reads short rows from memory once. A thread block holds a group of rows in shared memory while it
-// computes their norms and then adds them. The formulas are in clip.hpp, and the shape in shape.hpp.
+// The kernel that reads short rows from device memory once. A thread block holds a group of rows in shared memory while
+// it computes their norms and then adds the rows. The formulas are in clip.hpp, and `HeldShape` is in shape.hpp.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int 
     for (std::int64_t i = done + thread; i < count; i += threads) to[i] = from[i];
 }
 
-// Starts to copy a run of entries to shared memory, in the largest units that the alignment of both addresses allows.
-// The copy is complete after a wait for the thread's batch.
+// Starts to copy consecutive entries to shared memory, in the largest units that the alignment of both addresses
+// allows. The copy is complete after wait_batches() has returned for the copy's batch (block.cuh).
 template <class T>
 __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;
@@ -41,8 +41,8 @@ __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int th
     for (std::int64_t i = thread; i < count; i += threads) to[i] = from[i];
 }
 
-// Adds factor * entry to `sum` for every step-th row of [first, count), for one column of rows in shared memory, and
-// returns the result.
+// Returns `sum` plus the sum of factor * entry over some rows of one column in shared memory. The rows are `first`,
+// first + step, and so on, below `count`.
 template <class T>
 __device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0,
                                   std::int64_t pitch, const double* factors, int first, int count, int step,
@@ -72,8 +72,8 @@ __device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, 
     }
 }
 
-// Computes clipped sums of short rows. Rows are divided into groups of s.rows rows. Block b takes the groups b,
-// b + blocks, ..., and writes its sums to partial[b].
+// Computes clipped sums of short rows. Rows are divided into groups of s.rows rows. Thread block b takes the groups b,
+// b + blocks, ..., and writes its sums to partial[b]. In a group, s.groups sets of threads add different rows.
 template <class T>
 __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip clip, HeldShape s, double* partial) {
     TIGHTDP_SHARED_MEMORY(memory);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     for (std::int64_t begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
         const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
         unsigned char* rows = memory + s.rows_at();
-        __syncthreads();  // no thread still reads the group of rows before
+        __syncthreads();  // no thread still reads the previous group of rows
         if (s.dense) {
             const T* const from = row_of<T>(clip.segments[0], begin);
             rows += place16(from);
@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
         if (thread < count) factors[thread] = row_factor<T>(clip, begin + thread, squares[thread]);
         __syncthreads();
         for (std::int64_t i = thread; i < shares; i += threads) {
-            const int group = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
-            const std::int64_t c = i - group * s.columns;
-            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<std::int64_t>(sizeof(T)), s.pitch, factors,
-                                  group, count, s.groups, c);
+            const int set = s.groups == 1 ? 0 : static_cast<int>(i) / static_cast<int>(s.columns);
+            const std::int64_t c = i - set * s.columns;
+            sums[i] = add_rows<T>(clip, sums[i], rows + c * static_cast<std::int64_t>(sizeof(T)), s.pitch, factors, set,
+                                  count, s.groups, c);
         }
     }
     __syncthreads();

@@ -1,4 +1,4 @@
-// Adds the partial sums of thread blocks, each of which has added some rows.
+// Adds up sums over parts of the rows, which earlier kernels have computed.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace tightdp::cuda {
 
-// Computes sums[column] = partial[0][column] + ... + partial[parts - 1][column]. Each block takes 32 columns. If a
-// block has w warps, each warp adds every w-th part, and the sums of the warps are added in order. The kernel needs 8
-// bytes of shared memory for each thread, and a block has to consist of whole warps.
+// Computes sums[column] = partial[0][column] + ... + partial[parts - 1][column]. Each thread block takes 32
+// columns. If a block has w warps, each warp adds every w-th term, and the sums of the warps are added in order. The
+// kernel needs 8 bytes of shared memory for each thread, and a block has to consist of whole warps.
 static __global__ void __launch_bounds__(1024)
     add_partial_kernel(const double* partial, std::int64_t parts, std::int64_t columns, double* sums) {
     TIGHTDP_SHARED_MEMORY(shared);

@@ -11,7 +11,7 @@
 
 namespace tightdp::contour {
 
-// Units of work (runtime/work.hpp) for the functions at one abscissa, such as its sine and cosine.
+// Units of work (runtime/work.hpp) for the functions at one abscissa, such as a sine and a cosine.
 inline constexpr std::int64_t kAbscissaUnits = 20;
 
 class HostSum {

@@ -1,9 +1,10 @@
 // Certified bounds on delta(epsilon) and epsilon(delta) of a Curve (plan.hpp) by the trapezoid sum
 // (docs/theory/contour.md, sections 1 and 6). In addition to the members that the planner uses, a Curve has
-//     void transform(plan)                computes the ordinates, from which sums are computed (trapezoid_sum.hpp)
+//     void transform(plan)                computes the ordinates of the trapezoid sum (trapezoid_sum.hpp)
 //     CurveValue value(plan, epsilon)     computes the sum at epsilon from the ordinates
 //     long nodes()                        returns the number of nodes
-//     kEnough                             fraction of the error at which Newton's iteration ends
+//     kEnough                             Newton's iteration ends when the sum misses delta by less than
+//                                         kEnough times the error of the sum
 #pragma once
 
 #include "trapezoid_sum.hpp"
@@ -21,8 +22,8 @@ TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
     return r;
 }
 
-// Finds the root e of S(e) = delta, where S(e) is the trapezoid sum at the epsilon e. Right of the root, S may be
-// smaller than its own error.
+// Finds the root e of S(e) = delta, where S(e) is the trapezoid sum at the epsilon e. If S(e) does not exceed its own
+// error, or does not fall at e, then e is taken to be right of the root.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e, CurveValue& v) {
     double low = -HUGE_VAL, high = HUGE_VAL, back = 1 / plan.c;
@@ -32,8 +33,8 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
         double next;
         if (v.delta > v.error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
-            // Newton's method for ln delta, which is nearly linear in epsilon except where a lobe of the distribution
-            // ends.
+            // Newton's method for ln delta, which is nearly linear in epsilon except where a peak of the distribution
+            // of the loss ends.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamped(move, -20 / plan.c, 20 / plan.c);
             if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta || gap < Curve::kEnough * v.error())
@@ -60,7 +61,7 @@ TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, doub
     if (!find_root(curve, plan, delta, e, v)) return {};
     Result r = certified(v, 1 / -v.slope);
     const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
-    // Moves both ends outwards until bounds on delta prove that they enclose epsilon.
+    // Moves the upper and then the lower end outwards until bounds on delta prove that epsilon is between them.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
@@ -93,8 +94,8 @@ TIGHTDP_HD_STAGE Result solve_delta(const Curve& curve, const Plan& plan, double
     return r;
 }
 
-// Bounds delta(at), or epsilon(at) if `by_delta`. Sets `epsilon` to `at` in the first case, and to an estimate of the
-// result in the second.
+// Bounds delta at the epsilon `at`, or epsilon at the delta `at` if `by_delta`. Sets `epsilon` to `at` in the first
+// case, and to an estimate of the result in the second.
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, double at, double& epsilon) {
     curve.transform(plan);
@@ -105,8 +106,8 @@ TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, dou
     return r;
 }
 
-// Value of c |epsilon - plan.epsilon| below which a result is accepted without a second plan. The product is about the
-// distance in ln delta. At larger distances, the aliasing error exceeds the tolerance.
+// Limit of c |epsilon - plan.epsilon| for a result that is accepted without a second plan. The product is about the
+// difference of ln delta at the two epsilons. Beyond the limit, the aliasing error exceeds the tolerance.
 inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted at any distance from plan.epsilon.
 inline constexpr double kNarrow = 1e-8;

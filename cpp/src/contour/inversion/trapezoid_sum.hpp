@@ -18,8 +18,8 @@ struct LogFactor {
           inverse(1 / std::exp(re)) {}
 };
 
-// ln(M(z)/M(c)) at one abscissa, and bounds on its errors from the trapezoid rule and from rounding. If the error of
-// the logarithm of a factor is at most x, the relative error of the factor is at most e^x - 1.
+// ln(M(z)/M(c)) at one abscissa, and bounds on its errors: `rule` from the trapezoid rule that computes M, and `round`
+// from rounding. If the error of ln a is at most x, the relative error of a is at most e^x - 1.
 struct LogRatio {
     double re = 0, im = 0, rule = 0, round = 0;
 
@@ -66,9 +66,10 @@ struct Ordinates {
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
         re[m] = m == 0 ? 0.5 * a : a;
         im[m] = m == 0 ? 0.0 : b;
-        // Errors e_j of the factors a_j change the product of all a_j^k by at most prod (|a_j| + |e_j|)^k - prod
-        // |a_j|^k. If e^l is the modulus of the product and x the error of its logarithm, this bound is e^{l + x} -
-        // e^l. The term with both kinds of error is added to the error of the rule.
+        // Errors e_j of the factors a_j change the product of all a_j^k by at most
+        //     prod (|a_j| + |e_j|)^k - prod |a_j|^k.
+        // If exp(l) is the modulus of the product and x the error of its logarithm, this bound is exp(l + x) - exp(l).
+        // The term with both kinds of error is added to the error of the rule.
         const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
         rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
         round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;
@@ -84,9 +85,10 @@ struct CurveValue {
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
-// Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). `trigonometry` is the error of a sine, a
-// cosine, their products and the sum of these products, in units of 3u times the ordinate, where u is kUnitRoundoff.
-// `trigonometry` is 2 on the host (contour.md, section 5.3) and 6 on a device (section 7).
+// Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). Besides the error of its ordinate, a term has
+// a rounding error of at most 3u (`trigonometry` + |angle|) times the ordinate, where u is kUnitRoundoff.
+// `trigonometry` covers a sine, a cosine, their products and the sum of these products. It is 2 on the host
+// (contour.md, section 5.3) and 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {

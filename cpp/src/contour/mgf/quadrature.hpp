@@ -17,9 +17,9 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Returns the factor of the bounds on the phase of the loss, and on the derivative of ln |W^beta| by u. The factor is 2
-// for "replace" with q > 1/2, where the phases of the two logarithms in the loss may add up (contour.md, section 8),
-// and 1 otherwise.
+// Returns the factor by which the bounds on the phase of the loss, and on the derivative of ln |W^beta| by u, are
+// multiplied. It is 2 for "replace" with q > 1/2, and 1 otherwise. The loss for "replace" is ln W(u) - ln W(-u), and
+// the phases of its two terms may add up (contour.md, section 8).
 TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
@@ -82,8 +82,8 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
 }
 
 // Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). range_left() and
-// range_right() choose this range. In this function and in range_right(), z is the margin instead of the argument of M.
-// The margin is the distance of the ends of the range from the bulk of the tilted density, in standard deviations
+// range_right() choose this range. In this function and in range_right(), z is not the argument of M, but a margin.
+// This margin is the distance of the ends of the range from the bulk of the tilted density, in standard deviations
 // (contour.md, section 4.3).
 TIGHTDP_HD inline double range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
@@ -103,10 +103,11 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 }
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilted density has its mass further
-// left than phi, and b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is small, the smaller end
-// b = v + z is often enough, with v = (1 + c) r(b)/sigma and the posterior weight r. The smaller end is used under two
-// conditions on the derivative u - (1 + c) r(u)/sigma of -ln(phi W^beta). The derivative must be concave between b and
-// (1 + c)/sigma + z, as it is for r <= 1/2. It must also be at least 1 at (1 + c)/sigma + z, and at least z at b.
+// left than phi, and b = z. For "replace", b is branches() (1 + c)/sigma + z. For "remove", b = (1 + c)/sigma + z is
+// always far enough. If q is small, the smaller end b = v + z is often enough, with v = (1 + c) r(b)/sigma and the
+// posterior weight r. The smaller end is used under two conditions on the derivative u - (1 + c) r(u)/sigma of
+// -ln(phi W^beta). The derivative must be concave between b and (1 + c)/sigma + z, as it is for r <= 1/2. It must also
+// be at least 1 at (1 + c)/sigma + z, and at least z at b.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;

@@ -1,7 +1,6 @@
-// Bins of noise levels, and bounds on the decay of all levels of a bin along the contour. The contour is the line
-// z = c + is on which the moment generating function is inverted. A level is a part of a composition with a distinct
-// noise multiplier. If there are many levels, bins guide the choice of the contour (docs/theory/contour.md, section
-// 10).
+// Bins of noise levels. A level is all steps of a composition that have the same sampling probability and the same
+// noise multiplier. The contour is the line z = c + is on which the moment generating function is inverted. If there
+// are many levels, bins guide the choice of the contour (docs/theory/contour.md, section 10).
 #pragma once
 
 #include <span>
@@ -12,7 +11,7 @@
 
 namespace tightdp::contour {
 
-// Parts with the same sampling probability and neighbouring noise multipliers.
+// Levels with the same sampling probability and neighbouring noise multipliers.
 struct Bin {
     double q, low, high;  // sampling probability, smallest and largest noise multiplier
     double count, members;  // number of steps and number of levels
@@ -23,7 +22,8 @@ struct Bin {
 // multiplier of a bin is at most `widest` times the smallest.
 std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 
-// Bounds on the decay of all steps of a bin together, for "remove" or "add".
+// Bounds on the decay of the moment generating function along the contour, for all steps of a bin together, and for
+// "remove" or "add".
 class BinTail {
   public:
     // `c` is the real part of the contour, and `first_s` the smallest imaginary part for which the bounds are used.
@@ -31,14 +31,14 @@ class BinTail {
     BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
 
     // Returns a lower bound on -ln |phi(t)| for every t >= s. Here phi(t) is the product of M(c + it) / M(c) over all
-    // steps of the bin, with the moment generating function M of a step's privacy loss.
+    // steps of the bin, where M is the moment generating function of the step's privacy loss.
     double log_decay(double s) const;
 
   private:
     double count_;
     MovedLineTail tail_;  // the bound for the largest noise multiplier
-    // The tilted distribution of each level of the bin is a mixture. One of its components is the tilted distribution
-    // of the largest noise multiplier, with at least the weight share_ (section 10).
+    // Tilting multiplies a density by e^{c loss}. Each level's tilted distribution is a mixture, in which the tilted
+    // distribution of the largest noise multiplier has at least the weight share_ (section 10).
     double share_;
 };
 

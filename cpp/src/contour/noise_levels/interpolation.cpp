@@ -11,22 +11,23 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of nodes from one reference to the next. A reference is a node that stands for a cell of the ellipse on which
-// M is bounded (Interpolation::Reference). Neighbouring cells meet at the node halfway between their references.
+// Number of nodes from one reference to the next. A reference is a node that stands for a cell, and cells divide the
+// ellipse on which M is bounded (Interpolation::Reference). Neighbouring cells meet at the node halfway between their
+// references.
 constexpr std::size_t kStride = 4;
 // Largest number of nodes of an interpolation.
 constexpr std::size_t kMostNodes = 97;
 // Smallest number of levels that are interpolated. Fewer levels are computed one by one.
 constexpr std::size_t kFewest = 24;
-// The sum rho of the two half-axes of each ellipse that is tried, divided by half the distance of its foci. A larger
-// rho needs fewer nodes.
+// Values of rho that are tried in turn. rho is the sum of the half-axes of an ellipse, divided by half the distance of
+// its foci. A larger rho needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
 // Factors of rho - 1 for smaller ellipses, which give better bounds at abscissae with a small |M(c + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. kMostApart
-// is less than 1, because at other abscissae D / |M(c + is)/M(c)| must be less than 1.
+// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. At another
+// abscissa c + is, D / |M(c + is)/M(c)| must be less than 1, so D itself must be well below 1.
 constexpr double kMostApart = 0.85;
-// Error of ln M, in nats, up to which a bound for the aliasing error is precise enough.
+// Largest error, in nats, of a bound on ln M that is precise enough for the aliasing error.
 constexpr double kLooseEnough = 0.1;
 // Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval divided by the
 // middle of the interval. The smallest half-width keeps the nodes distinct.
@@ -100,8 +101,8 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
     return {};
 }
 
-// Computes the weight of each node: the sum over the levels of the node's Lagrange polynomial, by compensated
-// summation.
+// Computes the weight of each node by compensated summation. The weight is the sum, over all levels, of the level's
+// count times the value of the node's Lagrange polynomial there.
 void Interpolation::weigh(std::span<const Sampled> levels) {
     const std::size_t n = sigmas_.size();
     const double scale = 2 / half_;

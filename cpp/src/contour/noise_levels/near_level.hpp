@@ -1,6 +1,5 @@
-// Bounds on M, the moment generating function, at complex noise multipliers sigma near a real sigma_0 with a known M.
-// Bounds on the error of interpolating ln M. interpolation.cpp uses these formulas (docs/theory/contour.md, section
-// 11).
+// Bounds on M, the moment generating function, at complex noise multipliers sigma near a real sigma_0 with a known M,
+// and on the error of interpolating ln M (docs/theory/contour.md, section 11). v_0 is sigma_0^2.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +14,7 @@ struct Box {
     double real, imaginary;
 };
 
-// Returns the box that contains sigma^2 for all sigma with left <= Re sigma <= right and |Im sigma| <= height, with
-// v_0 = sigma_0^2.
+// Returns the box that contains sigma^2 for all sigma with left <= Re sigma <= right and |Im sigma| <= height.
 inline Box box_of(double left, double right, double height, double sigma_0) {
     const double v = sigma_0 * sigma_0, most = 1 + 1e-9;
     return {std::max(1 - (left * left - height * height) / v, right * right / v - 1) * most,
@@ -38,15 +36,15 @@ inline double interpolation_error(double rho, double nodes) {
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// Bounds for the tilted distributions of noise multipliers sigma near sigma_0, with |sigma^2/v_0 - 1| up to about R: Xi
-// and tau of contour.md, section 11.1.
+// The bounds Xi and tau of contour.md, section 11.1, for the tilted distributions of noise multipliers sigma near
+// sigma_0. |sigma^2/v_0 - 1| is up to about `radius`.
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
-        // The noise multipliers are rounded down, because N (log_mass.hpp) falls with sigma and Xi must be an upper
-        // bound.
+        // The noise multipliers are rounded down. This makes N (log_mass.hpp) larger, because N falls with sigma, and
+        // so Xi is an upper bound.
         const LogMass here = log_mass(pair, c);
         const auto at = [&](double part) {
             return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);
@@ -64,7 +62,7 @@ struct NearLevel {
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
-    // Returns an upper bound on |ln G| on a box (contour.md, section 11).
+    // Returns an upper bound on |ln G| on a box, with the factor G of contour.md, section 11.1.
     double front(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +

@@ -1,6 +1,6 @@
-// Bounds on the decay of phi(s) = M(c + is) / M(c) for one Gaussian mechanism on a Poisson sample, by a minorant of its
-// tilted distribution (docs/theory/contour.md, sections 3.2 to 3.5). M is the moment generating function of the privacy
-// loss y, and the distribution is tilted by the factor e^{cy} / M(c). The formulas are in minorant.hpp.
+// Bounds on the decay of phi(s) = M(c + is) / M(c) for one Gaussian mechanism on a Poisson sample. M is the moment
+// generating function of the privacy loss y. The bounds use a minorant of the tilted distribution of y, which has
+// the tilting factor e^{cy} / M(c) (docs/theory/contour.md, sections 3.2 to 3.5). The formulas are in minorant.hpp.
 // batch_minorant_tail.hpp does the same on a device.
 #pragma once
 
@@ -13,12 +13,12 @@ namespace tightdp::contour {
 
 class MinorantTail {
   public:
-    // Uses the nodes that mgf.place() placed last. Cells cover all nodes whose fraction of the mass is at least
-    // `resolution`.
+    // Uses the nodes that mgf.place() placed last. The cells of the minorant cover all nodes whose fraction of the mass
+    // is at least `resolution`.
     MinorantTail(SampledMgf& mgf, double c, double resolution);
 
-    // Computes samples of the decay. Samples take most of the time, and help only if |phi| itself must be small and not
-    // just |phi|^count.
+    // Computes samples of the decay. Samples take most of the time. They help only for small counts, for which a small
+    // |phi|^count needs a small |phi|.
     void sample();
 
     // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed.

@@ -25,7 +25,7 @@ from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve
-from ..pairs.dominating import list_dominating_compositions
+from ..pairs.dominating import list_dominating_compositions, list_mechanisms_without_mixture
 from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_kind_of_mechanism
@@ -211,8 +211,7 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
 def _list_compositions_for_engines(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_kind_of_mechanism(parts, SelectionOrGroup) and _get_single_derived_for_engines(parts) is None:
-        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
+    if _get_single_derived_for_engines(parts) is None and (mechanisms := list_mechanisms_without_mixture(parts)):
         losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
 

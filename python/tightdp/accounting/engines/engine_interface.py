@@ -16,18 +16,23 @@ class Request:
     """The accuracy that an answer should have, and the memory that an engine may use."""
 
     width: float = WIDTH
-    """Relative width that ``auto`` tries to meet."""
+    """Relative width of a bound that the engine ``auto`` tries to meet."""
     eps_error: float = EPS_ERROR
     delta_error: float = DELTA_ERROR
     """Errors in epsilon and delta that the ``prv`` engine may make (docs/theory/prv.md)."""
     above: bool = False
-    """True if only the upper end of the bound counts. The bound may then be computed from a dominating pair."""
+    """True if only the upper end of the bound counts. The bound of any dominating pair then suffices."""
     max_bytes: int = 1 << 30
     """Largest number of bytes of memory that an engine may take. An engine refuses a question that needs more, and its
     message says how much is needed."""
 
 
 DEFAULT = Request()
+
+
+def measure_width(lower: float, upper: float) -> float:
+    """Returns the width of an interval for an error budget: 0 if both ends are infinite, or if they cross."""
+    return upper - lower if lower < upper else 0.0
 
 
 class Engine(Protocol):

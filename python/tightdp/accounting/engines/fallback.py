@@ -55,8 +55,9 @@ class Fallback:
     def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
         """Returns compositions that ``parts`` dominate: all Gaussians together, and each other mechanism by itself.
 
-        A mechanism is taken with its whole count if an engine serves this count, or else with count 1. A mixture of
-        Gaussians is replaced by each sampled Gaussian that the mixture dominates, composed with the plain Gaussians.
+        A mechanism is taken with its whole count if an engine serves this count. It is taken with count 1 too, unless
+        the engine is the first one, whose bounds are the narrowest. A mixture of Gaussians is replaced by each sampled
+        Gaussian that the mixture dominates, composed with the plain Gaussians.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
@@ -66,7 +67,11 @@ class Fallback:
                 candidates.extend(((sample, count), *gaussians) for sample in samples)
                 continue
             whole: Parts = ((mechanism, count),)
-            candidates.append(whole if self._find_engine_that_serves(whole, direction) else ((mechanism, 1),))
+            serving = self._find_engine_that_serves(whole, direction)
+            if serving is not None:
+                candidates.append(whole)
+            if serving is not self._engines[0]:
+                candidates.append(((mechanism, 1),))
         return candidates
 
 

@@ -34,8 +34,8 @@ def list_dominating_compositions(
     """Returns compositions that dominate ``parts``. The tuple is empty if none would improve a bound.
 
     ``parts`` must already be translated to the neighbouring relation. ``of_derived`` returns a mechanism that dominates
-    a repeated run or a group. Without ``of_derived``, a repeated run or a group is replaced by the class of all
-    mechanisms whose losses are at most its largest loss, if this loss is finite (derived.md section 3).
+    a repeated run or a group. Without ``of_derived``, a repeated run or a group with a finite largest loss is replaced
+    by a class. The class has all mechanisms whose losses are at most this largest loss (derived.md section 3).
     """
     if not has_kind_of_mechanism(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, SelectionOrGroup):
         return ()
@@ -51,9 +51,17 @@ def list_dominating_compositions(
     return (sort_composition_parts(tuple(found.items())),) if gained else ()
 
 
+def list_mechanisms_without_mixture(parts: Parts) -> tuple[SelectionOrGroup, ...]:
+    """Returns the repeated runs and groups that only their whole curves bound well, because no mixture is known."""
+    derived = (mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
+    return tuple(mechanism for mechanism in derived if _find_dominating_parts(mechanism) is None)
+
+
 def _find_class_dominating_derived(mechanism: SelectionOrGroup) -> tuple[m.Mechanism, ...] | None:
-    """Returns the class of all mechanisms whose losses are at most the largest loss of ``mechanism``; None if it is
-    infinite."""
+    """Returns the class of all mechanisms whose losses are at most the largest loss of ``mechanism``.
+
+    Returns None if the largest loss is infinite.
+    """
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
@@ -86,9 +94,10 @@ def _find_parts_dominating_discrete_gaussian(
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).
 
-    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2.
-    Rounding a number from this Gaussian to a random integer, with standard deviation tau, gives the discrete Gaussian
-    distribution, except with the failure's probability. Returns None if sigma is too small or above 1e150.
+    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. A
+    number from this Gaussian is rounded to a random integer, and tau is the standard deviation of this rounding. The
+    result has the discrete Gaussian distribution, except with the failure's probability. Returns None if sigma is too
+    small or above 1e150.
     """
     if sigma > 1e150:
         return None
@@ -98,8 +107,8 @@ def _find_parts_dominating_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The failure probability of discrete.md is at most eta + eta' in each dimension. Here eta depends on tau, and the
-    # smaller eta' on sigma. Twice eta is at most 4 odd / (1 - odd).
+    # The failure probability of discrete.md is at most eta + eta' in each dimension. Here eta depends on tau, and eta'
+    # depends on sigma. Since eta' <= eta, the sum is at most 2 eta. This is at most 4 odd / (1 - odd).
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

@@ -23,11 +23,11 @@ MOST_NODES = 2000
 """Largest number of nodes of the dominating curve. Each exact slope between two nodes takes some ten microseconds."""
 _FARTHEST = 300.0
 _FAINTEST = 1e-150
-"""Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
-mass and e^loss are normal doubles."""
+"""A mass at a positive loss is moved to an infinite loss if the mass is below ``_FAINTEST`` or the loss is above
+``_FARTHEST``. The remaining masses times e^-loss are then normal doubles."""
 _APART = 1e-5
-"""Smallest distance in epsilon, divided by delta, between two points of a curve that are kept. Slopes between such
-points have errors of at most 1e-10, a tenth of ``TOLERANCE``."""
+"""Smallest distance in epsilon between two kept points of a curve, divided by the delta of the first one. Slopes
+between such points have errors of at most 1e-10, a tenth of ``TOLERANCE``."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
@@ -36,8 +36,8 @@ _Array = NDArray[np.float64]
 def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     """Returns a symmetric pair whose curve is at least the curves of (P, Q) and of (Q, P) at every epsilon."""
     losses = given.losses
-    # An error of a loss causes a relative error of its mass under Q, and of all masses that are computed from this
-    # loss.
+    # Q's mass at a loss y is P's mass times e^-y. So an error of y is a relative error of this mass, and of all masses
+    # that are computed from y.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [

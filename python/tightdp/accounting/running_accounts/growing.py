@@ -52,7 +52,7 @@ class GrowingAccount:
         self._runs = {direction: GrowingRun(direction) for direction in ("remove", "add")}
         self._steps = self._sampled = 0
         self._most_added = 0.0
-        self._resume = 2.0  # a single step has a formula
+        self._resume = 2.0  # sampled steps needed to try an inversion; a single step has a formula
 
     def epsilon(self, entries: Entries, neighbors: Neighbors, delta: float) -> Bound | None:
         """Returns bounds on epsilon at ``delta`` of ``entries``; None if the composition must be asked instead."""
@@ -77,8 +77,8 @@ class GrowingAccount:
     def _follow_entries(self, entries: Entries) -> bool:
         """Adds the releases since the last question to the runs, and tells whether to try an inversion.
 
-        Returns False if ``entries`` do not continue the entries of the last question, if a mechanism is not served, or
-        soon after an inversion that failed.
+        Returns False if ``entries`` do not continue the entries of the last question, or if a mechanism is not served.
+        Also returns False until the run has grown enough after a failed inversion.
         """
         new = _list_new_account_releases(self._seen, entries)
         if new is None:
@@ -106,7 +106,7 @@ class GrowingAccount:
         found: list[tuple[str, float, float, Sequence[float], int, int]] = []
         for direction in directions:
             if direction == "add" and found and 0 < self._most_added <= found[0][1]:
-                continue  # epsilon in the direction "add" is at most ``_most_added``, so "remove" decides
+                continue  # epsilon of "add" is at most ``_most_added``, and the lower bound of "remove" is no smaller
             found.append(self._runs[direction].epsilon(delta, contour.TOLERANCE))
         lower, upper = max(one[1] for one in found), max(one[2] for one in found)
         narrow = all(one[0] == "certified" and one[1] > 0 for one in found) and upper - lower <= WIDTH * upper

@@ -18,7 +18,7 @@ class RefusedEventError(UnsupportedEventError, ValueError):
 
 
 class Refused(Exception):
-    """Internal error, with its reason, for an event that has no bound here under the given relation."""
+    """Internal error for an event that has no bound here under the given neighbouring relation."""
 
     def __init__(self, event: Any, reason: str) -> None:
         super().__init__(reason)

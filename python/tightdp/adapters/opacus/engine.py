@@ -35,9 +35,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise. With
       ``make_private(arithmetic="float")`` they add floats, and the account leaves out what roundings reveal. Ghost and
       adaptive clipping, which also add floats, run in Opacus' own optimisers, with a warning.
-    - Poisson batches come from the operating system's randomness with the probability that is charged, unless the
-      data loader has a generator of its own or training is distributed.
-    - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
+    - Poisson batches come from the operating system's randomness. Each record is drawn with the probability that is
+      charged. Opacus draws the batches if the data loader has its own generator or training is distributed.
+    - Sums are divided by the data loader's ``batch_size``, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
     Noise is secure without further packages. With ``secure_mode=True``, parts that are not secure are refused. These
@@ -149,10 +149,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
         may be in all of its batches. If an iteration over the loader is abandoned before a step, the sums of this
         iteration are dropped when the next iteration begins.
 
-        Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
-        such a loader would be replaced by Poisson batches of all records, or would differ from the charged batches.
+        Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. Poisson batches
+        would hold other records than such a loader draws, or with other probabilities. Without Poisson sampling, the
+        loader's own batches would differ from the charged batches.
 
-        ``poisson_sampling`` says whether batches are Poisson samples, which the charge needs.
+        ``poisson_sampling`` says whether batches are Poisson samples. The charge assumes that they are.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_opacus_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
@@ -217,8 +218,8 @@ def _raise_noise_for_opacus_report(
 ) -> float:
     """Returns ``noise_multiplier``, raised until the account will report at most ``epsilon``.
 
-    If there is little noise, the account reports a faster bound, which is a little higher than the bound for which the
-    noise was calibrated. The noise is raised until the reported bound meets the target too.
+    If there is little noise, the account reports a bound that takes less time to compute, and is a little higher than
+    the bound for which the noise was calibrated. The noise is raised until the reported bound meets the target too.
     """
     while noise_multiplier > 0:
         reported = _predict_opacus_report(accountant, noise_multiplier, rate, steps, delta)

@@ -40,7 +40,7 @@ class Declarations:
     missing: frozenset[str] = frozenset()
     """Texts of cells that count as missing, besides the texts of the option --missing."""
     complete: bool = False
-    """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
+    """True if every column must be declared. Otherwise an undeclared column must hold numbers in [0, 1]."""
 
     def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
         """Returns the declared labels, or the labels that occur if these are public.
@@ -184,7 +184,7 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
 
 
 def _split_declared_names(given: list[str]) -> list[str]:
-    """Returns the names that commas separate in the options. An empty option names the column with an empty name."""
+    """Returns the column names in the options, split at commas. An empty option is itself the name of a column."""
     return [name for option in given for name in option.split(",") if name or not option]
 
 
@@ -230,8 +230,8 @@ def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _declare_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    """Returns all values of a column. Raises ValueError, which names ``option``, if there are none or more than
-    ``MOST``."""
+    """Returns all different values of a column. Raises ValueError, which names ``option``, if there is no value or if
+    there are more than ``MOST`` values."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

@@ -1,4 +1,4 @@
-"""Gets and sets the settings of an estimator's algorithm by nested names, such as algorithm__max_norm."""
+"""Gets and sets the settings of an estimator's algorithm by nested names, such as ``algorithm__max_norm``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class NestedParameters(BaseEstimator):
     n_features_in_: int
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parameters by name. With ``deep`` the settings of the algorithm are included, as
-        algorithm__name."""
+        """Returns the parameters by name. With ``deep``, also returns the settings of the algorithm, under names such
+        as ``algorithm__max_norm``."""
         params = super().get_params(deep=deep)
         return params | _list_nested_parameters(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets ``params``, values by their names in ``get_params``, and returns the estimator itself.
+        """Sets parameters, under their names in ``get_params``, and returns the estimator itself.
 
         Raises ValueError for an unknown name, and then sets nothing.
         """
@@ -57,7 +57,7 @@ def _list_nested_parameters(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replace_nested_parameters(name: str, value: Any, settings: dict[str, Any]) -> Any:
-    """Returns a copy of ``value``, the parameter ``name``, in which these settings are replaced."""
+    """Returns a copy of ``value``, which is the parameter ``name``, with new values of some settings."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
     known = [field.name for field in dataclasses.fields(value) if field.init]

@@ -44,7 +44,7 @@ class TextFormat:
     decimal: str = "."
     missing: frozenset[str] = frozenset()
     """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A whole
-    number also stands for its text with zeros after the decimal mark: -999 for -999.0."""
+    number also matches a cell with zeros after the decimal mark: -999 matches -999.0."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
@@ -148,7 +148,10 @@ class Rows:
 
     @classmethod
     def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
-        """Returns the table of CSV text. Raises ValueError, which names the line, for a row of another length."""
+        """Returns the table of CSV text.
+
+        Raises ValueError, which names the line, for a row whose length differs from the header's.
+        """
         reader = csv.reader(_read_csv_lines(text), skipinitialspace=True, delimiter=delimiter)
         rows = _name_csv_line_in_errors(file, reader)
         header = [name.strip() for name in next(rows, [])]

@@ -16,7 +16,7 @@ Rebuild = Callable[[list[Any]], Any]
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
     """Returns the tensors of a batch, and a function that rebuilds the batch from other tensors.
 
-    A batch consists of tensors in tuples, lists and mappings. None, types and devices in a batch stay as they are.
+    A batch consists of tensors in tuples, lists and mappings. None, dtypes and devices in a batch stay as they are.
     Raises ValueError for other items, such as numbers and strings, because such an item cannot be split by records and
     may depend on several records. A mapping becomes a plain dict if its type cannot be constructed from a dict.
     """
@@ -55,7 +55,7 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
 _CONSTANTS = (type(None), torch.dtype, torch.device)
 """Types of items that do not depend on records. Such items stay in a batch as they are."""
 _SCALARS = (str, bytes, Number, np.generic)
-"""Types of single values. A list of such values is refused, because each value may belong to another record."""
+"""Types of single values. A list of such values is refused, because each value may belong to a different record."""
 
 
 def _refuse_batch_item(made: str) -> ValueError:

@@ -23,8 +23,9 @@ does not widen. The other losses of PyTorch are not decomposed, so autocast wide
 class WideNorms(TorchFunctionMode):
     """A context that computes layer norms and instance norms in the widest type of their arguments.
 
-    Autocast may give the input of a norm a narrower type than its weights. ``torch.func.vmap`` cannot compute gradients
-    then. As in PyTorch's own functions, the computation uses the wide type and the result has the type of the input.
+    Under autocast, the input of a norm layer may have a narrower type than the layer's weights. ``torch.func.vmap``
+    cannot compute gradients then. As in PyTorch's own functions, the computation uses the wide type and the result has
+    the type of the input.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -41,8 +42,8 @@ class WideNorms(TorchFunctionMode):
 class WideLosses(TorchFunctionMode):
     """A context that computes losses in float32 under autocast.
 
-    If the loss of a record is small, its gradient is a small difference of numbers near 1. In bfloat16 this difference
-    would be lost.
+    If the loss of a record is small, the gradient of the loss is a small difference of numbers near 1. In bfloat16 this
+    difference would be lost.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

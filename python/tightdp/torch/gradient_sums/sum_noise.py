@@ -30,7 +30,7 @@ def add_noise_of_rank(stream: Any, deviation: float, flat: Any, start: int, end:
 
 
 def release_integers_there(flat: Any, dtype: str, plan: Plan, source: RandomSource) -> Any:
-    """Adds the noise of a step to its integer sums ``flat``, on their CUDA device, and returns them times grid /
+    """Adds the noise of a step to its integer sums ``flat`` on their CUDA device. Returns the noisy sums times grid /
     divisor. Entries get the same noise as in ``add_noise_to_step_sums``."""
     return noisy_sums.release_integers_on_device(
         flat, dtype, plan.noise_deviation, grid=plan.grid_step, divisor=plan.divisor, rng=source
@@ -42,11 +42,11 @@ def release_sums_with_last_records(
 ) -> list[Any]:
     """Adds the last records of a step and its noise, and returns estimates of the mean gradient, all in one pass.
 
-    ``last`` has the ``numbers`` of some parameters, their ``layers`` and the mask ``taken`` of the records to add. A
-    layer is a pair of arrays, and the products of their rows are the records' gradients by a parameter. ``totals`` has
-    the sums over the other records of the step, and these sums are set to zero. ``totals`` is an empty list if the step
-    has no other records. Entries are numbered consecutively over all parameters, and get the same noise as in
-    ``add_noise_to_step_sums``.
+    ``last`` holds the indices ``numbers`` of some parameters, a layer for each of them, and the mask ``taken`` of the
+    records to add. A layer is a pair of arrays with a row for each record. The outer product of a record's two rows is
+    its gradient by the parameter. ``totals`` holds the sums over the other records of the step, and is zero afterwards.
+    ``totals`` is an empty list if the step has no other records. Entries are numbered consecutively over all
+    parameters, and get the same noise as in ``add_noise_to_step_sums``.
     """
     deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
     stream = source.stream()

@@ -11,9 +11,9 @@ def check_recorded_calls_complete(losses: Any, parameters: dict[str, Any], calls
     """Raises ValueError unless the recorded calls account for the whole gradient.
 
     The function follows every path from the losses to a parameter in PyTorch's graph. A path without a recorded call
-    shows a use of the parameter that was missed, for example of a tensor that was computed from it earlier. The result
-    does not depend on values or roundings. Privacy does not rely on this check, because a use that was not recorded
-    adds nothing to the sum.
+    shows that a use of the parameter was missed, such as a tensor that was computed from it earlier. The result does
+    not depend on values or roundings. Privacy does not rely on this check, because a use that was not recorded adds
+    nothing to the sum of gradients.
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}

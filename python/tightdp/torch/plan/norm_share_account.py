@@ -1,9 +1,9 @@
 """The account of DPIS with a released share of norms.
 
-The share of norms is the mean clipped norm of gradients, divided by the norm bound. Each epoch begins with the release
-of a noisy sum of norms. This sum decides the share and the noise of the epoch's steps. The sum is used and charged as
-in ``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section
-4).
+DPIS draws records by their gradient norms. The share of norms is the mean of the clipped gradient norms, divided by the
+norm bound. Each epoch begins with the release of a noisy sum of norms. This sum decides the share and the noise of the
+epoch's steps. The sum is used and charged as in ``tightdp.train``: one Renyi filter covers all sums and steps, whatever
+a sum decides (docs/theory/dpis.md, section 4).
 """
 
 from __future__ import annotations
@@ -186,6 +186,6 @@ def _check_norm_share_epochs(given: Any, plan: Plan, steps: int) -> list[dict[st
 
 
 def make_run_account(plan: Plan, size: int) -> RunAccount:
-    """Returns the account of a run that has this plan and trains ``size`` numbers."""
+    """Returns the account of a run that has this plan and trains ``size`` scalar parameters."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return NormShareAccount(plan, size) if released else RunAccount(plan)

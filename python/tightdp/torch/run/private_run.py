@@ -69,7 +69,8 @@ from .saved_run import SavedRun
 LossFunction = Callable[[Any, Any], Any]
 """Function of a model and a collated batch that returns one loss for each record, of shape (records,)."""
 Parts = Iterator[tuple[Any, int]]
-"""Iterator over physical batches: for each, its collated records and the number of these records."""
+"""Iterator over physical batches, which are records that go through the model together. An item consists of collated
+records and their number."""
 
 
 class PrivateRun:
@@ -137,7 +138,7 @@ class PrivateRun:
             plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
         )  # fmt: skip
         self._learned: dict[str, MomentsState | LossSum] = {}
-        """Parts of the run's state besides the model and the optimizer. They were computed from releases alone."""
+        """The run's state besides the model, the optimizer and the account. It was computed from releases alone."""
         if self._moments is not None:
             self._learned["moments"] = MomentsState(self._moments)
         if self._losses is not None:
@@ -170,7 +171,7 @@ class PrivateRun:
 
     @property
     def privacy_(self) -> Bound:
-        """Bound on the epsilon of all planned steps at ``delta``. The bound holds whenever the run ends."""
+        """Bound on the epsilon of all planned steps at ``delta``. The bound holds at whatever step the run ends."""
         return self.charged_.epsilon(self.delta)
 
     @property
@@ -205,7 +206,7 @@ class PrivateRun:
     def ways_(self) -> dict[str, str]:
         """Names the way in which each parameter's gradients, or their norms, were computed in the last step.
 
-        The sizes of a batch decide these ways, and so the ways are as private as the records.
+        The ways depend on the sizes of the batch, and are therefore as private as the records.
         """
         return {} if self._sums is None else dict(self._sums.gradient_ways)
 
@@ -431,7 +432,7 @@ class PrivateRun:
         """Returns the trained parameters.
 
         Raises ValueError if the parameters cannot be trained privately. If each parameter has its own norm bound or
-        scale, also raises ValueError if the parameters differ from those of earlier steps.
+        scale, the parameters must also be the same as in earlier steps.
         """
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
@@ -482,7 +483,7 @@ class PrivateRun:
         return seed_model_pass(find_model_device(self.model), seed, self._coins.make_common_seed(number))
 
     def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
-        """Computes the gradient norms of all records for DPIS, renews the bounds from them and returns the norms."""
+        """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
         with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
@@ -497,12 +498,12 @@ class PrivateRun:
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Tests, on the first records, that the account is valid for the model and that the model's gradients can be
-        clipped.
+        """Tests on the first records whether the account is valid for the model and whether gradients can be clipped.
 
-        Returns ``parts`` and ``looks`` with the tested part put back. ``new`` says that these parameters were not
-        tested before. If the step has no records, the first record of the data set is tested instead. So whether an
-        unsuitable model is refused at the first step does not depend on the draw.
+        ``looks`` are the records whose norms are computed before a batch is drawn, or None. Returns ``parts`` and
+        ``looks`` with the tested part put back. ``new`` says that these parameters were not tested before. If the step
+        has no records, the first record of the data set is tested instead. So whether an unsuitable model is refused at
+        the first step does not depend on the draw.
         """
         first = parts if looks is None else looks
         with self._seed_pass(next(self._passes)):
@@ -548,8 +549,8 @@ class PrivateRun:
     def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
-        The coins (seeds) follow from the number of the trial. In every call with that number, a place has the same
-        coins.
+        The coins (seeds) follow from the number of the trial. In every call with that number, a place (row) of a part
+        has the same coins.
         """
         sums, device = self._sum_maker.make_plain_sums(parameters), find_model_device(model)
 
@@ -564,7 +565,7 @@ class PrivateRun:
         return take_parts
 
     def _begin_sums(self, parameters: dict[str, Any]) -> GradientSums:
-        """Returns sums that are set to zero: the tested sums, or new sums if the data set has no records yet."""
+        """Returns sums that are set to zero: the tested sums, or new sums if there was no record to test."""
         known = self._sums
         sums = (
             known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
@@ -579,7 +580,8 @@ class PrivateRun:
     def _make_noise_source(self) -> RandomSource:
         """Returns the source of the noise for the step charged last.
 
-        If the number of records was released, its noise took the first of these streams.
+        Each step has its own stream. If the number of records was released, the noise on this number took the first
+        stream.
         """
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
@@ -595,8 +597,8 @@ class PrivateRun:
         }
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer the released gradients alone. A gradient that other code left in a parameter has no
-        noise."""
+        """Gives the optimizer the released gradients alone. Gradients that other code left in parameters have no noise,
+        and are removed."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None

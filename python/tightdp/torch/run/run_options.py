@@ -48,8 +48,7 @@ class Batches:
             _check.check_count_argument("physical_size", self.physical_size)
         if self.collate_fn is not None and not callable(self.collate_fn):
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
-        if not isinstance(self.padded, bool):
-            raise TypeError(f"padded must be True or False, got {self.padded!r}")
+        _check.check_dataclass_fields(self, _check.check_flag_argument, "padded")
         if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
             raise TypeError(f"options must be a mapping of those of DataLoader, without collate_fn, got {self.options}")
 

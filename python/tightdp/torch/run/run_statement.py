@@ -74,7 +74,7 @@ _RESUMED = (
 def hash_model_state(model: Any) -> str | None:
     """Returns the hash of a model's ``state_dict``, or None if it cannot be hashed.
 
-    It cannot be hashed if the ``state_dict`` holds other values than tensors, or if parameters are sharded over
+    A ``state_dict`` cannot be hashed if it holds other values than tensors, or if parameters are sharded over
     processes.
     """
     state = model.state_dict()
@@ -90,8 +90,8 @@ def make_run_statement(
 ) -> Statement:  # fmt: skip
     """Returns the statement of a run.
 
-    ``parameters`` is the number of trained numbers, and ``hashed`` the hash of the model's ``state_dict``. ``dataset``
-    is the name of the data set for a run without a ledger. Otherwise the ledger names the data set.
+    ``parameters`` is the number of trained scalar parameters, and ``hashed`` is the hash of the model's ``state_dict``.
+    ``dataset`` is the name of the data set for a run without a ledger. Otherwise the ledger names the data set.
     """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]

@@ -1,7 +1,7 @@
 """The sums of the algorithm DPIS, which scales all gradients to one norm (docs/theory/dpis.md).
 
 The terms are C g / |g|, where g is the gradient of a record and C the norm bound. A step draws some records, the
-candidates, by bounds on their norms, and then takes some of the candidates by the norms themselves.
+candidates, with probabilities from bounds on |g|. Then it takes some of the candidates, with probabilities from |g|.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OnePassUnitSums(OnePassSums):
 
 
 def _select_placed_records(weights: Any) -> Any:
-    """Returns an index that selects the rows of records, and leaves out the copies in empty places."""
+    """Returns an index of the rows of records. The other rows are copies that fill up a physical batch."""
     return slice(None) if weights is None else weights > 0
 
 

@@ -23,7 +23,7 @@ from ...numerics.work import share_work_of_question, try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.privacy_curve import PrivacyCurve
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
 from ..grid import loss_distributions
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import allocation_atoms
@@ -160,8 +160,8 @@ def _combine_allocation_bounds(
         lower = min(lower, upper)
         found = found and (min(found[0], upper), found[1], found[2])
     if found is None:
-        return Bound(lower, upper, ENGINE.name, {"part": upper - lower})
-    budget = found[2] if found[1] < upper else {"part": upper - lower}
+        return Bound(lower, upper, ENGINE.name, {"part": measure_width(lower, upper)})
+    budget = found[2] if found[1] < upper else {"part": measure_width(lower, upper)}
     low, high = max(lower, found[0]), min(upper, found[1])
     if not low <= high:
         raise ContradictionError(f"random allocation: a grid has {found[:2]} where formulas have {(lower, upper)}")
@@ -200,7 +200,7 @@ def _refine_allocation_grid(
         if better is not None:
             again = ask(better)
             lower, upper = max(lower, again[0]), min(upper, again[1])
-    return lower, upper, {"discretisation": upper - lower}
+    return lower, upper, {"discretisation": measure_width(lower, upper)}
 
 
 def _solve_allocation_epsilons(
@@ -275,7 +275,7 @@ def _compose_allocations_by_grid(
     choices = (below,) if sums == below else (below, sums)
     lower = max(ask(losses, width, points)[0] for losses in choices) if below else 0.0
     lower, upper = max(lower, 0.0), max(upper, 0.0)
-    return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
+    return lower, upper, {**budget, "discretisation": measure_width(lower, upper)}
 
 
 def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:

@@ -24,10 +24,11 @@ _WORK = 16_000
 """Largest product of the number of steps and the number n of nodes in a stretch of length eta. The time grows with the
 square of this product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
-"""Largest and smallest number n of nodes per eta, for which epsilon is too large by a relative 3e-4 and 1e-2. Longer
-runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
+"""Largest and smallest number n of nodes, and so of cells, per eta. Epsilon is too large by a relative 3e-4 for the
+largest n, and by 1e-2 for the smallest. Longer runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too
+large."""
 _SLACK = 1e-14
-"""Generous bound on the relative rounding of an interpolation."""
+"""Generous bound on the relative rounding error of an interpolation."""
 
 
 def count_bounded_range_cells(eta: float, count: int) -> int:
@@ -42,8 +43,8 @@ def count_bounded_range_cells(eta: float, count: int) -> int:
 class RepeatedBoundedRangeCurve(PrivacyCurve):
     """The curve of ``count`` steps of range ``eta``, each of which is chosen after all earlier outputs are known.
 
-    The upper bound is the curve of the worst adversary. The lower bound is the curve of e-DP randomised response with
-    e = eta/2 in every step.
+    The upper bound is the curve of the worst adversary. The lower bound is the curve of randomised response that is
+    (eta/2)-DP in every step.
     """
 
     term = "class"

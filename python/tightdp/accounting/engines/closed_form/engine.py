@@ -1,7 +1,8 @@
 """The engine of curves with formulas: Gaussians, single steps, repeated randomised response and bounded range.
 
-A curve is delta as a function of epsilon. An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with
-probability d, and then reveals everything. The formulas are in docs/theory/closed-forms.md.
+A curve is delta as a function of epsilon. Parts of a composition are pairs (mechanism, count). An (e, d)-DP mechanism
+is treated as an e-DP mechanism that fails with probability d. A failure reveals everything. The formulas are in
+docs/theory/closed-forms.md.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ def _build_closed_form_bound(found: Range, term: str) -> Bound:
 
 
 def _require_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve:
-    """Returns the curve of parts that were not refused."""
+    """Returns the curve of parts that ``explain_refusal`` does not refuse."""
     found = find_closed_form(parts, direction)
     assert found is not None, "refused parts were asked"
-    work_charge(found.making_units)  # charged even if the curve is cached
+    work_charge(found.making_units)  # work is counted even if the curve is cached
     return found
 
 
@@ -162,7 +163,7 @@ def _find_closed_form_of_repeated_response(nominal: Range | None, count: int) ->
 
 
 def _find_closed_form_response(mechanism: m.Mechanism) -> Range | None:
-    """Returns e if the mechanism has the pair of e-DP binary randomised response, or None."""
+    """Returns e if the mechanism has the dominating pair of e-DP binary randomised response, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
             return log1p(2 * ((1 - Range(p)) / p))

@@ -1,4 +1,4 @@
-"""Curves of one step of mechanisms for which there is a formula (docs/theory/closed-forms.md section 3).
+"""Curves of one step, for mechanisms whose curve has a formula (docs/theory/closed-forms.md section 3).
 
 A curve is delta as a function of epsilon, eps.
 """
@@ -12,7 +12,7 @@ from .privacy_curve import PrivacyCurve, mirror_delta
 
 
 class PureCurve(PrivacyCurve):
-    """The curve of e-DP binary randomised response, (1 - exp(eps - e)) / (1 + exp(-e)) for |eps| <= e."""
+    """The curve of binary randomised response with epsilon ``e``, (1 - exp(eps - e)) / (1 + exp(-e)) for |eps| <= e."""
 
     def __init__(self, nominal: Number) -> None:
         self.e = as_range(nominal)
@@ -75,9 +75,9 @@ class BracketedCurve(PrivacyCurve):
 
 
 class ReplacedGaussianCurve(PrivacyCurve):
-    """The curve of the pair (1-q) N(0) + q N(1), (1-q) N(0) + q N(-1), from two Gaussian curves (replace.md section 4).
+    """The curve of the pair ((1-q) N(0) + q N(1), (1-q) N(0) + q N(-1)), computed from two Gaussian curves.
 
-    N(x) is the normal distribution with mean x and standard deviation 1/mu.
+    N(x) is the normal distribution with mean x and standard deviation 1/mu (replace.md section 4).
     """
 
     def __init__(self, mu: Range, q: float) -> None:

@@ -1,4 +1,4 @@
-"""Bounds for one ``RepeatAndSelect`` or one ``Group``, from bounds for its inner run."""
+"""Bounds for one ``RepeatAndSelect`` or ``Group``, from bounds for the run of mechanisms inside."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _NAME = "derived"
 def bound_derived_delta(
     mechanism: SelectionOrGroup, links: Sequence[KnownRun], epsilon: float, known: DerivedLimits, above: bool = False
 ) -> Bound:
-    """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper end counts.
+    """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper bound is used.
 
-    ``links`` has one run for each link of a group's chain of neighbours. For a repeated run, it has this run alone.
+    For a group, ``links`` has one run for each link of a chain of neighbours. For ``RepeatAndSelect``, ``links`` has
+    only the repeated run.
     """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):

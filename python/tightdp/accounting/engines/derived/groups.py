@@ -1,11 +1,11 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
-probability p on one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps.
-Here delta is the curve of this link. The curve may differ from link to link, as the data sets shrink along the chain.
-Applying one such line for each link gives a line X p + D again, which is called a chain. D is an upper bound of the
-group's delta(log X). The set of lines depends on the curves and not on the question. So all answers belong to one
-convex function of e^epsilon.
+A group of n records joins two data sets by n links, each of which changes one record. If an event has probability p on
+one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps. Here delta is the
+curve of this link. The curves of the links may differ, as the data sets shrink from link to link. Each eps gives a line
+in p. Applying one line for each link, in turn, gives a line X p + D again. The code calls this line a chain. D is an
+upper bound of the group's delta(log X). The set of lines depends on the curves and not on the question. So all answers
+belong to one convex function of e^epsilon.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .lines import MOST, LinesOfInnerRun
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, added up over all links. Its effect on a bound is that of a
-shift of epsilon by this distance."""
+"""Largest relative distance of the lines from the curve, added up over all links. A bound changes as if
+epsilon were shifted by this distance."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
@@ -48,11 +48,11 @@ class ChainOfLines(NamedTuple):
     slope: float
     height: float
     used: tuple[int, ...]
-    """The index of the line that each link uses, among the lowest lines of this link."""
+    """Indices of the lines that the links use, one for each link. An index refers to the lowest lines of its link."""
 
 
 class DerivedLimits(NamedTuple):
-    """The limits of the curve of a group or a repeated run that are known without the curves of its links.
+    """Limits of the curve of a group or a repeated run. The limits are known without the curves of the links.
 
     ``looked_at`` is the inclusion probability of the group or of a record, and ``largest`` is the largest privacy loss.
     """
@@ -77,9 +77,9 @@ ANY = DerivedLimits(1.0, math.inf)
 
 
 def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: DerivedLimits = ANY) -> float:
-    """Returns an upper bound of delta(epsilon) of the chain of ``links``.
+    """Returns an upper bound of delta(epsilon) of the group with these ``links``.
 
-    The links must be in the order in which a probability is carried from one end of the chain to the other.
+    The links must be in the order in which a probability is carried from one data set to the other.
     """
     if min(known.largest, _find_largest_loss_of_group_chain(links)) <= epsilon < math.inf:
         return 0.0
@@ -94,7 +94,7 @@ def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: DerivedL
 
 
 def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: DerivedLimits = ANY) -> float:
-    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
+    """Returns an upper bound of epsilon(delta) of the group with these ``links``; infinite if none is found."""
     return _search_group_chains(
         links,
         known,
@@ -119,7 +119,7 @@ def _search_group_chains(
     """Searches for two neighbouring chains of which only the second one is ``flat``, and returns the least ``answer``.
 
     Each round asks for the ``answer`` of the two chains, and adds lines next to those that the chains use. The search
-    ends when no further line could be lower.
+    ends when no further line could be lower, or when the work is spent.
     """
     distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
@@ -156,7 +156,7 @@ def _bracket_group_by_chains(
         middle = math.log(at) if crossed else 0.5 * (low + high)
         between = build_group_chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
-            break  # no chain is below both chains
+            break  # no chain is lower at the crossing
         if flat(between):
             gentle, high = between, middle
         else:

@@ -1,10 +1,10 @@
-"""Upper bounds e^eps p + delta(eps) of the probability of an event under one of two neighbours (docs/theory/derived.md
-section 2).
+"""Upper bounds on the probability of an event under one of two neighbours (docs/theory/derived.md section 2).
 
-Here p is the probability of the event under the other neighbour. Each eps gives a line in p, and epsilons are added as
-they are needed. Which epsilons may occur depends on the curve delta(eps) alone. These epsilons are the powers of two,
-the largest losses of both directions, and middles of intervals. An interval between two epsilons is halved until the
-line of its middle is less than a tolerance below the point where the lines of its ends cross.
+The bounds are e^eps p + delta(eps), where p is the probability of the event under the other neighbour. Each eps gives a
+line in p, and epsilons are added as they are needed. Which epsilons may occur depends on the curve delta(eps) alone.
+These epsilons are the powers of two, the largest losses of both directions, and middles of intervals. The gain of a
+line in an interval between two epsilons is its relative distance below the point where the lines of both ends cross. An
+interval is halved until the gain of its middle's line is at most a tolerance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST = 700.0
 _FIRST = 0.5
 """Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Width up to which an interval is no longer halved if the line at its middle gains little (``_measure_gain_of_line``).
-In so narrow an interval, the middle line has at least a third of the gain of any other line."""
+"""Largest width at which the halving of an interval may end because its middle's line gains little. In so narrow an
+interval, this line has at least a third of the gain of any other line."""
 _NARROWEST = 2.0**-24
-"""Relative width at which an interval is not halved in any case."""
+"""Relative width up to which an interval is never halved."""
 
 
 class LinesOfInnerRun:
-    """The lines of one link that are lowest at some p. A link is a step from a data set to a neighbour of it.
+    """Lines of one link, each of which is the lowest at some p. A link is a step from a data set to a neighbour of it.
 
     At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
@@ -82,13 +82,14 @@ class LinesOfInnerRun:
             return False
         middle = 0.5 * (a + b)
         self._add_line_at(middle)
-        if b - a <= _WIDEST and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
+        # Up to the largest loss, where delta is 0, bounds may lie on a chord that hides the gain of lines near its end.
+        is_chord = self._delta[b] == 0 and b - a > self._tolerance
+        if b - a <= _WIDEST and not is_chord and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
         return True
 
     def _measure_gain_of_line(self, a: float, middle: float, b: float) -> float:
-        """Returns the relative distance of the line of ``middle`` below the point where the lines of ``a`` and ``b``
-        cross."""
+        """Returns the gain of the line of ``middle`` in the interval from ``a`` to ``b``."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0

@@ -1,4 +1,4 @@
-"""A distribution on a grid of losses that a pair dominates (docs/theory/adaptive.md section 4).
+"""A distribution that a given pair dominates, with losses on a grid (docs/theory/adaptive.md section 4).
 
 The pair (P, Q) is given by bounds of its curve, delta as a function of epsilon, at points in each cell of the grid.
 """
@@ -14,15 +14,16 @@ from ...numerics.outward import ULP
 
 Array = NDArray[np.float64]
 STEP = 0.125
-"""Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated, besides the middle.
-The slope of the curve at the middle is between the slopes of the two chords that meet there."""
+"""Distance of two points from the middle of their cell, divided by the cell's width. The curve is evaluated at the
+middle and at these points. Its slope at the middle is between the slopes of the two chords that meet there."""
 _ROUNDINGS = 64 * ULP
 
 
 class Side(NamedTuple):
-    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h) of width h, one row for each cell.
+    """Bounds of a pair's delta at three epsilons of each cell, one row for each cell.
 
-    The epsilons are the middle of the cell, and the points at distance ``STEP`` h before and after the middle.
+    Cell j is (j h, (j + 1) h). The epsilons are the middle of the cell, and the points ``STEP`` h before and after the
+    middle.
     """
 
     lower: Array
@@ -44,11 +45,12 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     n = len(right.lower)
     behind = _bound_fixed_size_cells(left, n, h, mirrored=True)
     ahead = _bound_fixed_size_cells(right, n, h, mirrored=False)
-    # The value at a node is the smaller one of the lines of both neighbouring cells, which are below the curve.
+    # A node is a common end of two cells. It gets the smaller one of the lower bounds from these cells.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0. So all values from the node before the first value <= 0 on may be set to 0.
+    # The curve is at least 0, so any value may be set to 0. Among the losses >= 0, the first value <= 0, the value
+    # before it and all values after it get 0.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
     return _build_fixed_size_masses(values, n, h)
@@ -74,7 +76,7 @@ def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tup
 
 
 def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
-    """Returns the masses of the pair whose curve is a convex hull, rounded down.
+    """Returns the masses, rounded down, of the pair whose curve is a convex hull.
 
     The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. The term (1 - x)_+ is
     first added to all of these values.

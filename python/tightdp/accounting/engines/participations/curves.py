@@ -43,6 +43,8 @@ _MARGIN = 64 * ULP
 _SERVED = 1e-9, 1e9
 """Least and largest mu for which the curve of a Gaussian is certified. Mu is the distance of the means with and without
 the record, in standard deviations of the noise. The curve grows with mu."""
+_FARTHEST = 1e100
+"""Number of standard deviations that stands for any larger one. Its square is finite, and its tail is 0 in a double."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,9 +163,8 @@ class ParticipationMixture:
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2} for a = eps/mu - mu/2
-            away = np.maximum(
-                _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
-            )
+            away = _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1]
+            away = np.clip(away, 0.0, _FARTHEST)
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
 

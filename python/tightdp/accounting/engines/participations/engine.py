@@ -17,7 +17,7 @@ from .... import mechanisms as m
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..closed_form.privacy_curve import mirror_delta
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
 from . import curves as participations
 from .curves import (
     Curve,
@@ -87,7 +87,7 @@ _REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 def _build_participation_bound(lower: float, upper: float) -> Bound:
     """Returns both ends as a bound, whose width is one error term."""
-    return Bound(lower, upper, ENGINE.name, {"participations": upper - lower if lower < upper else 0.0})
+    return Bound(lower, upper, ENGINE.name, {"participations": measure_width(lower, upper)})
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""The part of the ``prv`` engine that composes discretised losses with the Fourier transforms of an array library.
+"""Composition of discretised losses for the ``prv`` engine, by the Fourier transforms of an array library.
 
 The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). Section 4 of
 docs/theory/fft.md states the assumptions on the library's transforms, and which of them are checked. The compiled core
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 _UNIT = 2.0**-53
 _CHUNK = 32
-"""Number of terms that the library may add in any order. Longer sums have several levels of such additions, which are
-counted to bound the error."""
+"""Number of terms that the library may add in any order. Longer sums are computed in several levels of such sums. The
+additions on all levels are counted to bound the error."""
 _LEAST = 2.0**-480
 """Smallest absolute value in a spectrum that is kept. Products of smaller numbers would underflow (docs/theory/fft.md,
 Theorem 4)."""
@@ -61,7 +61,7 @@ def compose_prv_by_transforms(
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
     # The relative error of a mass, in units of the unit roundoff, is at most 8 plus 1 for each addition. The 8 are 4
-    # for the cells, 1 for the division, and 3 as in the compiled core.
+    # for the cells, 1 for the division, and 3 that the compiled core adds too.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
@@ -95,9 +95,9 @@ def check_prv_transform_rounding(backend: PrvBackend, n: int) -> float:
 def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
     """Returns the errors of the transform and of its inverse for a geometric distribution.
 
-    The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
-    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f) at the frequency f, where w = e^{-2
-    pi i/n}. The p_j and their transform are computed with errors of some 20 u, where u is the unit roundoff. The
+    The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. Let
+    w = e^{-2 pi i/n}. The distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f) at the
+    frequency f. The p_j and their transform are computed with errors of some 20 u, where u is the unit roundoff. The
     denominator is computed without cancellation as (1 - r) + 2 r sin^2(t/2) + i r sin(t) for t = 2 pi f/n.
     """
     rest = 1.0 / max(2, n // 8)

@@ -1,9 +1,10 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
 Let (P, Q) be the pair without sampling, q the sampling probability, and W = 1 - q + q dP/dQ. The moment in the
-direction "remove" is M(c) = E_Q[W^{c+1}]. The moment in the direction "add" is at most the larger one of the "remove"
-moments of the pair and of its reverse. At integer orders c + 1, M is a sum of positive terms. K = log M is convex, so a
-chord bounds K between integer orders. For Gaussians the trapezoidal rule gives K at any order.
+direction "remove" is M(c) = E_Q[W^{c+1}]. The moment in the direction "add" is at most the larger of two "remove"
+moments: that of (P, Q), and that of the reversed pair (Q, P). At integer orders c + 1, M is a sum of positive terms.
+K = log M is convex, so a chord bounds K between integer orders. For Gaussians the trapezoidal rule gives K at any
+order.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller noise multiplier would be
 subnormal. With so little noise, bounds of the moments without sampling are used."""
 _MOST_INNER = 256
-"""Largest integer order for sampled mechanisms other than Gaussians, whose moments are evaluated one by one."""
+"""Largest integer order for sampled mechanisms other than Gaussians. Their moments are evaluated one by one."""
 
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
