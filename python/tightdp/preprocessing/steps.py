@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_estimator_part
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
-from ..records.blocks import Blocks
-from .cells import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 from .transformer import PrivateTransformer
 
 
@@ -82,64 +74,3 @@ class NamedTransformers:
                 parts[places[0]][1] = params[key]
                 setattr(self, self._steps, [tuple(part) for part in parts])
         return self
-
-
-class CombinedTransformer(NamedTransformers, PrivateTransformer):
-    """Base class of transformers that consist of named transformers. Those that release something have equal shares of
-    the budget."""
-
-    transformers: Sequence[tuple[Any, ...]]
-    transformers_: list[tuple[Any, ...]]
-    _steps = "transformers"
-    _length: ClassVar[int]
-    """Number of entries of a part: its name, its transformer and, if there are 3, its columns."""
-
-    def _list_parts(self) -> list[tuple[Any, ...]]:
-        return list_named_transformers(self.transformers, self._length)
-
-    def _list_charges(self, spent: NoiseShare) -> list[Composition]:
-        return [member._charge(spent) for _, member, *_ in self._list_parts() if member is not None]
-
-    def _charge(self, spent: NoiseShare) -> Composition:
-        return sum(self._list_charges(self._divide_share(spent)), Composition())
-
-    def _divide_share(self, spent: NoiseShare) -> NoiseShare:
-        """Returns the budget of one transformer."""
-        return spent.divide_equally(max(1, sum(map(bool, self._list_charges(spent)))))
-
-    def _fit_part(self, member: PrivateTransformer, values: Any, gate: Gate, each: NoiseShare) -> None:
-        member._release_and_learn(values, gate, each)
-        member.charged_ = member._charge(each)
-        mark_as_estimator_part(member, self)
-
-    def _check_columns(self, X: Any, *, reset: bool) -> Sequence[Any]:
-        """Checks X, and returns the columns of a table or the numbers of the columns of blocks."""
-        if isinstance(X, Blocks):
-            check_width_to_preprocess(self, X, X.width, reset=reset)
-            return range(X.width)
-        columns = split_columns_to_preprocess(X)
-        check_shape_to_preprocess(self, X, columns, reset=reset)
-        return columns
-
-    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Joins the facts of the transformers, each under the transformer's name."""
-        released: list[str] = []
-        public: dict[str, str] = {}
-        for name, member, *columns in self.transformers_:
-            if columns:
-                public[f"columns of {name}"] = ", ".join(map(str, list_columns_to_transform(*columns)))
-            if member is not None:
-                shown, taken = member._list_facts()
-                released += [f"{name}: {one}" for one in shown]
-                public |= {f"{name}: {key}": value for key, value in taken.items()}
-        return tuple(released), public
-
-
-def list_columns_to_transform(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which Python would treat as
-    the numbers 0 and 1."""
-    keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
-    for key in keys:
-        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
-            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
-    return keys
