@@ -124,8 +124,6 @@ ProductShares multiply(const Weights& w, const Inputs& q, std::int64_t* totals, 
 // Does the work of dense/product_sum.cu.
 template <class T>
 void emulate_sum(const ProductSum& r, std::int64_t processors, std::int64_t chunk) {
-    for (std::size_t l = 0; l < r.layers.size() && r.fresh; ++l)
-        std::fill_n(r.totals[l], r.layers[l].outputs * r.layers[l].columns, 0);
     for (std::int64_t first = 0; first < r.rows; first += chunk) {
         const std::int64_t count = std::min(chunk, r.rows - first);
         std::vector<double> units(2 * r.layers.size() * static_cast<std::size_t>(count), __builtin_nan("")),

@@ -252,7 +252,6 @@ class dense:
         inverse_grid: float,
         taken: NDArray[np.uint8] | None,
         totals: list[NDArray[np.int64]],
-        fresh: bool = False,
         bounds: NDArray[np.float64] | None = None,
     ) -> None: ...
     @staticmethod
@@ -262,7 +261,6 @@ class dense:
         inverse_grid: float,
         taken: NDArray[np.uint8] | None,
         totals: list[NDArray[np.int64]],
-        fresh: bool,
         stream: RandomStream | None,
         deviation: float,
         scale: float,

@@ -36,11 +36,11 @@ def served(monkeypatch):
     """Counts the calls of a device, which has the memory of the host."""
     calls = []
 
-    def add_outer_products_on_device(layers, totals, bound, inverse_grid, *, taken, bounds, fresh):
+    def add_outer_products_on_device(layers, totals, bound, inverse_grid, *, taken, bounds):
         calls.append(len(layers[0][0]))
         given = [(x.numpy(), r.numpy(), total.numpy()) for (x, r), total in zip(layers, totals, strict=True)]
         flags = None if taken is None else taken.astype(np.uint8)
-        _testing.emulate_product_sum(given, bound, inverse_grid, flags, fresh, bounds, 2, 64)
+        _testing.emulate_product_sum(given, bound, inverse_grid, flags, bounds, 2, 64)
 
     def release_integers_on_device(sums, dtype, deviation, *, grid, divisor, rng):
         out = np.empty(sums.shape, dtype)

@@ -39,7 +39,7 @@ def sums_of(factors, shapes, max_norm=1.0, chosen=None):
     parameters = {str(i): nn.Parameter(torch.zeros(shape)) for i, shape in enumerate(shapes)}
     plan = private(nn.Linear(2, 2), max_norm=max_norm, arithmetic="products", noise_multiplier=2.0**-6).plan
     sums = ProductSums(plan, parameters)
-    sums._add_products(factors, len(next(iter(factors.values())).gradient_rows()), chosen)
+    sums._add_factors(factors, len(next(iter(factors.values())).gradient_rows()), chosen)
     return [total.clone() for total in sums.integers()[1]], plan.grid_step
 
 

@@ -29,16 +29,16 @@ def draw_layers(g, rows, dtype, shapes):
     return layers
 
 
-def both(layers, max_norm, *, grid=None, taken=None, fresh=False, max_norms=None, processors=3, chunk=1 << 20):
+def both(layers, max_norm, *, grid=None, taken=None, max_norms=None, processors=3, chunk=1 << 20):
     """Sums of the device's kernels and of the CPU's, which start at 5."""
     grid = grid or dense.choose_dense_product_grid(max_norm)
     totals = [[np.full((r.shape[1], x.shape[1]), 5) for x, r in layers] for _ in range(2)]
     _testing.emulate_product_sum(
         [(x, r, total) for (x, r), total in zip(layers, totals[0], strict=True)], max_norm / grid, 1 / grid,
-        None if taken is None else taken.astype(np.uint8), fresh, None if max_norms is None else max_norms / grid,
+        None if taken is None else taken.astype(np.uint8), None if max_norms is None else max_norms / grid,
         processors, chunk,
     )  # fmt: skip
-    dense.add_dense_products(layers, max_norm, totals[1], grid=grid, taken=taken, fresh=fresh, max_norms=max_norms)
+    dense.add_dense_products(layers, max_norm, totals[1], grid=grid, taken=taken, max_norms=max_norms)
     return totals
 
 
@@ -70,12 +70,11 @@ def test_any_bits_of_records(data, width, max_norm):
     agree(both(layers, max_norm))
 
 
-def test_records_that_are_not_taken_own_bounds_and_fresh_totals():
+def test_records_that_are_not_taken_and_own_bounds():
     g = np.random.default_rng(2)
     layers = draw_layers(g, 90, np.float64, [(6, 3), (8, 1)])
-    for fresh in (False, True):
-        agree(both(layers, 2.0, taken=g.random(90) < 0.4, fresh=fresh))
-        agree(both(layers, 2.0, max_norms=g.uniform(0, 2, 90) * (g.random(90) < 0.8), fresh=fresh))
+    agree(both(layers, 2.0, taken=g.random(90) < 0.4))
+    agree(both(layers, 2.0, max_norms=g.uniform(0, 2, 90) * (g.random(90) < 0.8)))
 
 
 def test_chunks_of_records_and_any_number_of_processors():
@@ -100,6 +99,6 @@ def test_bounds_beyond_the_common_one_are_confined():
     for bounds in (np.array([2.0, np.nan, -1.0, np.inf]), np.array([1.0, 0.0, 0.0, 1.0])):
         total = np.zeros((3, 6), np.int64)
         given = [(*layers[0], total)]
-        _testing.emulate_product_sum(given, 1 / grid, 1 / grid, None, False, bounds / grid, 2, 64)
+        _testing.emulate_product_sum(given, 1 / grid, 1 / grid, None, bounds / grid, 2, 64)
         found.append(total)
     np.testing.assert_array_equal(*found)

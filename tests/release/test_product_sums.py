@@ -214,14 +214,6 @@ def test_every_way_adds_the_same_products(way):
     assert added(layers, 0.7).tolist() == by_reference(layers, 0.7)
 
 
-def test_fresh_totals_do_not_count():
-    g = np.random.default_rng(6)
-    layers = random_layers(g, 40, np.float64, [(30, 5), (20, 1)])
-    totals = [g.integers(-9, 9, (5, 30)), g.integers(-9, 9, (1, 20))]
-    dense.add_dense_products(layers, 0.5, totals, grid=dense.choose_dense_product_grid(0.5), fresh=True)
-    np.testing.assert_array_equal(np.concatenate([t.reshape(-1) for t in totals]), added(layers, 0.5))
-
-
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shapes", [*SHAPES, [(5000, 3), (9, 40)]])

@@ -6,9 +6,7 @@
 
 namespace {
 
-py::array_t<double> array(const std::vector<double>& x) {
-    return py::array_t<double>(static_cast<py::ssize_t>(x.size()), x.data());
-}
+using tightdp::bindings::array;
 
 py::tuple atoms(const tightdp::allocation::Atoms& a) {
     return py::make_tuple(array(a.loss), array(a.mass), a.infinity, a.minus_infinity, a.loss_slack, a.mass_rel);

@@ -147,7 +147,7 @@ tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bo
 
 template <class T>
 void add_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
-                  const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals, bool fresh,
+                  const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals,
                   const std::optional<Vector>& bounds) {
     tightdp::ProductSum request = product_sum(layers, bound, inverse_grid, taken, totals);
     require(!totals.empty());
@@ -156,14 +156,13 @@ void add_products(const std::vector<Product<T>>& layers, double bound, double in
         for (std::int64_t k = 0; k < request.rows; ++k) require(bounds->data()[k] >= 0 && bounds->data()[k] <= bound);
         request.bounds = bounds->data();
     }
-    request.fresh = fresh;
     py::gil_scoped_release release;
     tightdp::add_products<T>(request);
 }
 
 template <class T, class Out>
 void release_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
-                      const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals, bool fresh,
+                      const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals,
                       const tightdp::bindings::SealedStream* stream, double deviation, double scale,
                       const std::vector<std::uint64_t>& first, std::vector<Matrix<Out>> out) {
     tightdp::ProductSum request = product_sum(layers, bound, inverse_grid, taken, totals);
@@ -176,7 +175,7 @@ void release_products(const std::vector<Product<T>>& layers, double bound, doubl
         require(tightdp::bindings::has_draws(first[l], static_cast<std::size_t>(out[l].size())));
         to.out.push_back(out[l].mutable_data());
     }
-    request.fresh = fresh, request.release = &to;
+    request.release = &to;
     py::gil_scoped_release release;
     tightdp::add_products<T>(request);
 }
@@ -209,10 +208,10 @@ void bind_of(py::module_& m) {
     m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a,
           "normalize"_a, "taken"_a.noconvert(), "shares"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
     m.def("add_products", &add_products<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
-          "totals"_a.noconvert(), "fresh"_a = false, "bounds"_a.noconvert() = py::none());
+          "totals"_a.noconvert(), "bounds"_a.noconvert() = py::none());
     const auto release = [&](auto function) {
         m.def("release_products", function, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
-              "totals"_a.noconvert(), "fresh"_a, "stream"_a, "deviation"_a, "scale"_a, "first"_a, "out"_a.noconvert());
+              "totals"_a.noconvert(), "stream"_a, "deviation"_a, "scale"_a, "first"_a, "out"_a.noconvert());
     };
     release(&release_products<T, float>);
     release(&release_products<T, double>);

@@ -11,14 +11,13 @@ using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 // Returns the result of f() as an array. The array is empty if the budget of work is spent before f() returns.
 template <class F>
 py::array_t<double> array_of(const F& f) {
-    const std::vector<double> found = tightdp::bindings::unlocked([&]() -> std::vector<double> {
+    return tightdp::bindings::array(tightdp::bindings::unlocked([&]() -> std::vector<double> {
         try {
             return f();
         } catch (const tightdp::OutOfWork&) {
             return {};
         }
-    });
-    return py::array_t<double>(static_cast<py::ssize_t>(found.size()), found.data());
+    }));
 }
 
 }  // namespace

@@ -69,9 +69,9 @@ Dtype dtype_of(const std::string& name) {
 // of the first column's noise). The sums are computed in doubles if `grid` is 0, and in the exact form otherwise.
 void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_t, Address, std::uint64_t>>& arrays,
                  std::int64_t rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
+                 double deviation, const SealedStream* noise, Address norms, double grid, int device, Address stream,
                  bool normalize, double stability, Address weights, Address center, Address inverse_scale,
-                 double deviation, const SealedStream* noise, bool accumulate, Address norms, double grid, int device,
-                 Address stream) {
+                 bool accumulate) {
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
         r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
@@ -126,12 +126,11 @@ void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, 
 // outputs, totals). Inputs and errors are float64 if `full`, and float32 otherwise.
 void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, std::int64_t, Address>>& layers,
                   std::int64_t rows, bool full, double bound, double inverse_grid, Address taken, Address bounds,
-                  bool fresh, int device, Address stream) {
+                  int device, Address stream) {
     tightdp::ProductSum r{};
     r.rows = rows;
     r.bound = bound, r.inverse_grid = inverse_grid;
     r.taken = at<std::uint8_t>(taken), r.bounds = at<double>(bounds);
-    r.fresh = fresh;
     for (const auto& [inputs, errors, columns, outputs, totals] : layers) {
         tightdp::DenseLayer layer{};
         layer.inputs = at<void>(inputs), layer.errors = at<void>(errors);
@@ -189,15 +188,15 @@ PYBIND11_MODULE(_cuda, m) {
     m.def("device_count", &device_count);
     m.def("describe", &describe, "device"_a);
     m.def("device_of", &device_of, "address"_a);
-    m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "normalize"_a,
-          "stability"_a, "weights"_a, "center"_a, "inverse_scale"_a, "deviation"_a, "noise"_a, "accumulate"_a,
-          "norms"_a, "grid"_a, "device"_a, "stream"_a);
+    m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "deviation"_a,
+          "noise"_a, "norms"_a, "grid"_a, "device"_a, "stream"_a, "normalize"_a = false, "stability"_a = 0.01,
+          "weights"_a = 0, "center"_a = 0, "inverse_scale"_a = 0, "accumulate"_a = false);
     m.def("release_sums", &release_sums, "sums"_a, "count"_a, "out"_a, "full"_a, "scale"_a, "deviation"_a, "noise"_a,
           "device"_a, "stream"_a);
     m.def("add_integer_product", &add_integer_product, "w"_a, "q"_a, "sums"_a, "rows"_a, "outputs"_a, "columns"_a,
           "device"_a, "stream"_a);
     m.def("add_products", &add_products, "layers"_a, "rows"_a, "full"_a, "bound"_a, "inverse_grid"_a, "taken"_a,
-          "bounds"_a, "fresh"_a, "device"_a, "stream"_a);
+          "bounds"_a, "device"_a, "stream"_a);
     m.def("epsilon_batch", &epsilon_batch, "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "device"_a);
     m.def("prv_cells", &prv_cells, "run"_a, "h"_a, "first"_a, "count"_a, "out"_a, "device"_a, "stream"_a);
 }

@@ -142,7 +142,7 @@ class Adder {
         // the totals, and the copy is released.
         std::int64_t* const sums = last ? sums_.data() + worker * held_ : total;
         const std::int64_t stride = last ? p.columns : layer.columns;
-        const bool fresh = first == 0 && (r_.fresh || !total);
+        const bool fresh = first == 0 && !total;
         for (std::int64_t o = 0; o < p.outputs; ++o)
             if (fresh)
                 std::fill_n(sums + o * stride, p.columns, 0);

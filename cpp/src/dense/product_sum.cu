@@ -75,10 +75,6 @@ class LayerChunk {
 
 template <class T>
 void add_products(const ProductSum& r, cudaStream_t stream) {
-    for (std::size_t l = 0; l < r.layers.size() && r.fresh; ++l)
-        check(cudaMemsetAsync(r.totals[l], 0, static_cast<std::size_t>(r.layers[l].outputs * r.layers[l].columns) * 8,
-                              stream),
-              "totals");
     const std::int64_t chunk = records_of_product_sum(r, kDevicePackedBytes);
     for (std::int64_t first = 0; first < r.rows; first += chunk)
         LayerChunk<T>(r, first, std::min(chunk, r.rows - first), stream).add();

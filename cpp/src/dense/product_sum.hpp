@@ -31,13 +31,12 @@ struct ProductSum {
     // The layers, all of one element type, without bias and centre. `formed` (DenseLayer) is true for layers with one
     // output, whose products are computed as floats and then truncated to integers.
     std::vector<DenseLayer> layers;
-    std::int64_t rows;               // number of records
-    double bound, inverse_grid;      // clipping norm / grid, at most kLargestProductBound, and 1 / grid
-    const double* bounds;            // for each record, its own bound, in [0, bound]. Null if all have `bound`
-    const std::uint8_t* taken;       // for each record, whether the record contributes. Null if all records do
+    std::int64_t rows;           // number of records
+    double bound, inverse_grid;  // clipping norm / grid, at most kLargestProductBound, and 1 / grid
+    const double* bounds;        // for each record, its own bound, in [0, bound]. Null if all have `bound`
+    const std::uint8_t* taken;   // for each record, whether the record contributes. Null if all records do
     // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.
     std::vector<std::int64_t*> totals;
-    bool fresh = false;                   // true if the totals start from 0, whatever they hold before the call
     const SumRelease* release = nullptr;  // null if the sums stay in the totals
 };
 

@@ -34,11 +34,11 @@ using Layer = std::tuple<Matrix<T>, Matrix<T>, Matrix<std::int64_t>>;
 
 template <class T>
 void emulate_product_sum(std::vector<Layer<T>> layers, double bound, double inverse_grid,
-                         const std::optional<Matrix<std::uint8_t>>& taken, bool fresh,
-                         const std::optional<Matrix<double>>& bounds, std::int64_t processors, std::int64_t chunk) {
+                         const std::optional<Matrix<std::uint8_t>>& taken, const std::optional<Matrix<double>>& bounds,
+                         std::int64_t processors, std::int64_t chunk) {
     tightdp::ProductSum r{};
     r.rows = std::get<0>(layers.at(0)).shape(0);
-    r.bound = bound, r.inverse_grid = inverse_grid, r.fresh = fresh;
+    r.bound = bound, r.inverse_grid = inverse_grid;
     r.taken = taken ? taken->data() : nullptr;
     r.bounds = bounds ? bounds->data() : nullptr;
     for (auto& [x, errors, totals] : layers) {
@@ -59,7 +59,7 @@ void bind_dense(py::module_& m) {
           "sums"_a.noconvert(), "processors"_a, "packed_bytes"_a, "three"_a);
     const auto bind_sum = [&](auto function) {
         m.def("emulate_product_sum", function, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a,
-              "fresh"_a, "bounds"_a, "processors"_a, "chunk"_a);
+              "bounds"_a, "processors"_a, "chunk"_a);
     };
     bind_sum(&emulate_product_sum<float>);
     bind_sum(&emulate_product_sum<double>);

@@ -7,10 +7,7 @@
 namespace {
 
 using namespace tightdp::grid;
-
-py::array_t<double> array(const std::vector<double>& x) {
-    return py::array_t<double>(static_cast<py::ssize_t>(x.size()), x.data());
-}
+using tightdp::bindings::array;
 
 py::tuple weights(const GridLawHandle& h, double anchor, double spacing, double tilt, double log_scale,
                   std::int64_t first, std::size_t cells) {

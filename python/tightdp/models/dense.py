@@ -140,7 +140,6 @@ def add_dense_products(
     *,
     grid: float,
     taken: NDArray[np.bool_] | None = None,
-    fresh: bool = False,
     max_norms: Vector | None = None,
 ) -> None:
     """Adds sum_k m_k modulo 2^64 to ``totals``, where m_k is a vector of integers for record k.
@@ -151,18 +150,18 @@ def add_dense_products(
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. A layer's total has one number for
     each output and column. The bound |m_k grid| <= max_norm holds exactly for every record, where m_k covers all
     layers. Records that are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is
-    ``choose_dense_product_grid(max_norm)`` or coarser. With ``fresh``, earlier contents of ``totals`` are ignored. With
-    ``max_norms``, in [0, max_norm], each record has its own bound. Inputs, errors and totals may be on a CUDA device,
-    which adds the same integers. Source: docs/theory/exact-products.md, section 7.
+    ``choose_dense_product_grid(max_norm)`` or coarser. With ``max_norms``, in [0, max_norm], each record has its own
+    bound. Inputs, errors and totals may be on a CUDA device, which adds the same integers. Source:
+    docs/theory/exact-products.md, section 7.
     """
     if on_device(totals):
         own = None if max_norms is None else max_norms / grid
-        add_outer_products_on_device(layers, totals, max_norm / grid, 1 / grid, taken=taken, bounds=own, fresh=fresh)
+        add_outer_products_on_device(layers, totals, max_norm / grid, 1 / grid, taken=taken, bounds=own)
         return
     found = _round_dense_products(layers)
     bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
     kernels.add_products(
-        found, max_norm / grid, 1 / grid, _mask_taken_dense_records(taken), _flatten_dense_arrays(totals), fresh, bounds
+        found, max_norm / grid, 1 / grid, _mask_taken_dense_records(taken), _flatten_dense_arrays(totals), bounds
     )
 
 
@@ -178,7 +177,6 @@ def release_dense_products(
     first: Sequence[int],
     divisor: float = 1.0,
     taken: NDArray[np.bool_] | None = None,
-    fresh: bool = False,
 ) -> None:
     """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64. The integers m_k and all other
     arguments are as in ``add_dense_products``.
@@ -194,7 +192,6 @@ def release_dense_products(
         1 / grid,
         _mask_taken_dense_records(taken),
         _flatten_dense_arrays(totals),
-        fresh,
         stream,
         deviation,
         grid / divisor,

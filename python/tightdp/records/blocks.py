@@ -18,6 +18,8 @@ from .numbers import as_table_of_numbers
 T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
 """A block as arrays: features of shape (n, width) in float32 or float64, and n targets."""
+BlockFunction = Callable[[NDArray[Any], NDArray[Any]], T]
+"""A function of a block's features and targets."""
 Rows = NDArray[np.intp]
 """Array of row numbers."""
 Lengths = NDArray[np.int64]
@@ -75,10 +77,7 @@ class Blocks(ABC):
         """Yields the blocks in order, starting with the first one."""
 
     def map_each_block(
-        self,
-        function: Callable[[NDArray[Any], NDArray[Any]], T],
-        rows: Sequence[Rows] | None = None,
-        lengths: Lengths | None = None,
+        self, function: BlockFunction[T], rows: Sequence[Rows] | None = None, lengths: Lengths | None = None
     ) -> Iterator[T]:
         """Yields the result of ``function`` for each block, in order.
 
@@ -183,7 +182,7 @@ def split_weights_of_records(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArr
 class UnweightedBlockFunction:
     """A function of a block, which gets the features and the targets, but not the weights."""
 
-    function: Callable[[NDArray[Any], NDArray[Any]], Any]
+    function: BlockFunction[Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
         return self.function(features, split_weights_of_records(targets)[0])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._core import RandomStream, random_integers
 from .blocks import (
     Block,
+    BlockFunction,
     Blocks,
     Lengths,
     Rows,
@@ -27,7 +28,7 @@ from .blocks import (
 )
 
 T = TypeVar("T")
-Look = Callable[[NDArray[Any], NDArray[Any]], Any]
+Look = BlockFunction[Any]
 """Function of a block's features and targets that finds a fact about the targets. The fact also holds for views of the
 same records, because views do not change targets."""
 
@@ -72,10 +73,7 @@ class CountedBlocks(BlockView):
         return self.map_each_block(keep_block)
 
     def map_each_block(
-        self,
-        function: Callable[[NDArray[Any], NDArray[Any]], T],
-        rows: Sequence[Rows] | None = None,
-        lengths: Lengths | None = None,
+        self, function: BlockFunction[T], rows: Sequence[Rows] | None = None, lengths: Lengths | None = None
     ) -> Iterator[T]:
         return self._blocks.map_each_block(function, rows, self._lengths)
 
@@ -103,10 +101,7 @@ class MappedBlocks(BlockView):
             yield self._made(x), y
 
     def map_each_block(
-        self,
-        function: Callable[[NDArray[Any], NDArray[Any]], T],
-        rows: Sequence[Rows] | None = None,
-        lengths: Lengths | None = None,
+        self, function: BlockFunction[T], rows: Sequence[Rows] | None = None, lengths: Lengths | None = None
     ) -> Iterator[T]:
         return self._blocks.map_each_block(_AfterMapping(self._made, function), rows, lengths)
 
@@ -132,7 +127,7 @@ class _AfterMapping:
     """A function of a block that is called with the mapped features."""
 
     made: _MappedFeatures
-    function: Callable[[NDArray[Any], NDArray[Any]], Any]
+    function: BlockFunction[Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
         return self.function(self.made(features), targets)
@@ -222,10 +217,7 @@ class SelectedRows(BlockView):
             yield x[self._rows[i]], y[self._rows[i]]
 
     def map_each_block(
-        self,
-        function: Callable[[NDArray[Any], NDArray[Any]], T],
-        rows: Sequence[Rows] | None = None,
-        lengths: Lengths | None = None,
+        self, function: BlockFunction[T], rows: Sequence[Rows] | None = None, lengths: Lengths | None = None
     ) -> Iterator[T]:
         return self._blocks.map_each_block(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
 

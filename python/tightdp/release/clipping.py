@@ -75,13 +75,13 @@ class ClippingRun:
     found: arrays.ExamplesToClip
     outs: list[Any]
     groups: list[tuple[list[int], float]]
-    grouped: bool
-    weights: npt.NDArray[np.float64] | None
-    center: npt.NDArray[np.float64] | None
-    inverse_scale: npt.NDArray[np.float64] | None
-    normalize: bool
-    stability: float
-    accumulate: bool
+    grouped: bool = False
+    weights: npt.NDArray[np.float64] | None = None
+    center: npt.NDArray[np.float64] | None = None
+    inverse_scale: npt.NDArray[np.float64] | None = None
+    normalize: bool = False
+    stability: float = 0.01
+    accumulate: bool = False
 
     @property
     def sensitivity(self) -> float:
@@ -108,19 +108,19 @@ class ClippingRun:
             kernels.clipped_sum(
                 [self.found.arrays[i] for i in indices],
                 [sums[i] for i in indices],
-                bound,
-                self.normalize,
-                self.stability,
-                self.weights,
-                self._select_columns(self.center, indices),
-                self._select_columns(self.inverse_scale, indices),
-                deviation,
-                stream if rng is None or grid else rng.stream(),
-                self.accumulate,
-                row,
-                grid,
-                integers,
-                None if starts is None else [starts[i] for i in indices],
+                max_norm=bound,
+                normalize=self.normalize,
+                stability=self.stability,
+                weights=self.weights,
+                center=self._select_columns(self.center, indices),
+                inverse_scale=self._select_columns(self.inverse_scale, indices),
+                deviation=deviation,
+                stream=stream if rng is None or grid else rng.stream(),
+                accumulate=self.accumulate,
+                norms=row,
+                grid=grid,
+                integers=integers,
+                noise_indices=None if starts is None else [starts[i] for i in indices],
             )
         return np.transpose(norms) if self.grouped else norms[0]
 

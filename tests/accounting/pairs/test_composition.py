@@ -196,9 +196,7 @@ def test_engines_that_contradict_each_other_are_an_error(monkeypatch):
         run.epsilon(1e-5, width=1e-300)
     with pytest.raises(dp.ContradictionError, match="a member of the class"):
         known = Bound(0.0, 1.0, "none")
-        auto._raise_engine_bound_to_member(
-            known, 1.5, auto._EngineQuestion((), "add", "epsilon", 1e-5, known, auto.Request())
-        )
+        auto._raise_engine_bound_to_member(known, 1.5, auto._EngineQuestion((), "add", "epsilon", 1e-5, auto.Request()))
 
 
 @pytest.mark.parametrize(

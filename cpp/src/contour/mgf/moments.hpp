@@ -93,7 +93,7 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
         rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
                    4 * kUnitRoundoff * std::fabs(value);
     }
-    //ln(1 + x)| <= 1.01 |x| for |x| < 0.01. For larger errors the bounds are infinite.
+    // |ln(1 + x)| <= 1.01 |x| for |x| < 0.01. For larger errors the bounds are infinite.
     if (!(rule + rounding < 0.01)) return {count * value, HUGE_VAL, HUGE_VAL};
     return {count * value, count * 1.02 * rule, count * 1.02 * rounding};
 }

@@ -63,32 +63,32 @@ _NOTHING = Bound(0.0, INF, "trivial", {})
 
 
 class _EngineQuestion(NamedTuple):
-    """A question about the ``curve`` "epsilon" or "delta" at the argument ``at``, in one direction.
-
-    ``trivial`` is a bound that always holds.
-    """
+    """A question about the ``curve`` "epsilon" or "delta" at the argument ``at``, in one direction."""
 
     parts: Parts
     direction: Direction
     curve: str
     at: float
-    trivial: Bound
     request: Request
+
+    @property
+    def trivial_bound(self) -> Bound:
+        """Bound that always holds."""
+        return _NOTHING if self.curve == "epsilon" else bound_delta_without_engines(self.at)
 
 
 def ask_engines_for_epsilon(
     engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
 ) -> Bound:
     """Returns bounds on epsilon(delta) for one direction. "auto" also uses limits that are known without an engine."""
-    return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "epsilon", delta, _NOTHING, request))
+    return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "epsilon", delta, request))
 
 
 def ask_engines_for_delta(
     engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
 ) -> Bound:
     """Returns bounds on delta(epsilon) for one direction. "auto" also uses limits that are known without an engine."""
-    question = _EngineQuestion(parts, direction, "delta", epsilon, bound_delta_without_engines(epsilon), request)
-    return _ask_engine_or_auto(engine, question)
+    return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "delta", epsilon, request))
 
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
@@ -105,7 +105,7 @@ def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuesti
     Delta is positive at epsilons below the largest loss. If the upper end at such an epsilon was rounded to 0, the
     smallest double replaces this end.
     """
-    parts, direction, curve, at, _, request = question
+    parts, direction, curve, at, request = question
     before = work_spent()
     found = _ask_engines_without_known_points(engine, question)
     if engine == "auto":
@@ -127,27 +127,18 @@ def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int
     No other points are asked for if the composition is one group, because all answers about a group come from the same
     lines above the group's curve (docs/theory/derived.md section 2).
     """
-    parts, direction, curve, at, _, request = question
+    parts, direction, curve, at, request = question
     asks: dict[str, Ask] = {}
     if not isinstance(_get_single_derived_for_engines(parts), Group):
-        asks["delta"] = lambda at: _find_delta_by_engines(parts, direction, at, request)
-        asks["epsilon"] = lambda at: _find_epsilon_by_engines(parts, direction, at, request)
+        asks = {other: _build_ask_of_engines(parts, direction, other, request) for other in ("delta", "epsilon")}
     return narrow_by_known_curve(
         found, curve, at, KnownCurve(*_get_limits_without_engines(parts, direction)), asks, work
     )
 
 
-def _find_epsilon_by_engines(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
-    """Returns bounds on epsilon from the engines alone, without other points of the curve."""
-    return _ask_engines_without_known_points(
-        "auto", _EngineQuestion(parts, direction, "epsilon", delta, _NOTHING, request)
-    )
-
-
-def _find_delta_by_engines(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
-    """Returns bounds on delta from the engines alone, without other points of the curve."""
-    question = _EngineQuestion(parts, direction, "delta", epsilon, bound_delta_without_engines(epsilon), request)
-    return _ask_engines_without_known_points("auto", question)
+def _build_ask_of_engines(parts: Parts, direction: Direction, curve: str, request: Request) -> Ask:
+    """Returns a function that bounds points of a curve from the engines alone, without other points of the curve."""
+    return lambda at: _ask_engines_without_known_points("auto", _EngineQuestion(parts, direction, curve, at, request))
 
 
 def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
@@ -155,7 +146,7 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
 
     "auto" also bounds one repeated run, or one group, by the curves of its inner run.
     """
-    parts, direction, curve, at, _, request = question
+    parts, direction, curve, at, request = question
     found = _ask_engines_with_members(engine, question)
     if engine == "auto" and (alone := _get_single_derived_for_engines(parts)):
         links = _ask_engines_about_links(alone, direction, request)
@@ -264,7 +255,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
     def ask_engines_for_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
         return _BudgetedEngineAnswers(
-            lambda at: _find_delta_by_engines(parts, direction, at, request), bound_delta_without_engines, work
+            _build_ask_of_engines(parts, direction, "delta", request), bound_delta_without_engines, work
         )
 
     forth = ask_engines_for_deltas(direction, rough)
@@ -273,7 +264,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
         back=forth if back == direction else ask_engines_for_deltas(back, rough),
         above=ask_engines_for_deltas(direction, replace(rough, above=True)),
         epsilon=_BudgetedEngineAnswers(
-            lambda at: _find_epsilon_by_engines(parts, direction, at, request), lambda _: _NOTHING, units
+            _build_ask_of_engines(parts, direction, "epsilon", request), lambda _: _NOTHING, units
         ),
         largest=bound_largest_loss(parts, direction),
         largest_back=bound_largest_loss(parts, back),
@@ -369,7 +360,7 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
         served = [member for member in known if chosen.explain_refusal(member, direction) is None]
         lower = max(
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
-            default=question.trivial.lower,
+            default=question.trivial_bound.lower,
         )
         found = _raise_engine_bound_to_member(found, lower, question)
     return found
@@ -398,7 +389,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     ends of the class's pair, or only the upper end counts.
     """
     names: list[str] = []
-    best = question.trivial
+    best = question.trivial_bound
     for engine in _AUTO:
         if engine.explain_refusal(question.parts, question.direction) is not None:
             continue

@@ -34,15 +34,15 @@ def release_integers_on_device(
     if 0 in totals.shape:
         return out
     require_module(totals.device).release_sums(
-        totals.address,
-        math.prod(totals.shape),
-        view("out", out).address,
-        dtype == "float64",
-        grid / divisor,
-        convert_deviation_to_grid(grid, deviation),
-        rng.stream_for_device(),
-        totals.device,
-        owner.stream(),
+        sums=totals.address,
+        count=math.prod(totals.shape),
+        out=view("out", out).address,
+        full=dtype == "float64",
+        scale=grid / divisor,
+        deviation=convert_deviation_to_grid(grid, deviation),
+        noise=rng.stream_for_device(),
+        device=totals.device,
+        stream=owner.stream(),
     )
     owner.keep_alive([totals.owner])
     return out
@@ -75,22 +75,16 @@ def release_floats_on_device(
             (x.address, 0, n, view("out", out).address, first)
             for x, n, out, first in zip(rows, sizes, outs, starts, strict=False)
         ],
-        1,
-        dtype,
-        kind,
-        largest,
-        False,
-        0.01,
-        0,
-        0,
-        0,
-        convert_deviation_to_grid(grid, deviation),
-        rng.stream_for_device(),
-        False,
-        view("norms", norm).address,
-        grid,
-        device,
-        owner.stream(),
+        rows=1,
+        dtype=dtype,
+        out_dtype=kind,
+        max_norm=largest,
+        deviation=convert_deviation_to_grid(grid, deviation),
+        noise=rng.stream_for_device(),
+        norms=view("norms", norm).address,
+        grid=grid,
+        device=device,
+        stream=owner.stream(),
     )
     owner.keep_alive([x.owner for x in rows])
     return outs

@@ -49,7 +49,6 @@ def add_outer_products_on_device(
     *,
     taken: Any,
     bounds: Any,
-    fresh: bool,
 ) -> None:
     """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_dense_products`` does.
 
@@ -92,7 +91,6 @@ def add_outer_products_on_device(
         inverse_grid,
         0 if flags is None else view("taken", flags, order, ("uint8",)).address,
         0 if own is None else view("max_norms", own, order).address,
-        fresh,
         device,
         owner.stream(),
     )

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
@@ -208,7 +208,7 @@ class PoissonLoader:
         for _ in range(steps):
             # Reading the next part draws batches until one of them has records, or until the last batch is drawn.
             if not drawn:
-                ahead.extend(_take_next_batch_part(parts))
+                ahead.extend(islice(parts, 1))
             rows = drawn.popleft()
             batch = Batch(self, rows, self._take_batch_parts(rows, ahead, parts))
             yield batch
@@ -368,13 +368,6 @@ class RunLoader(PoissonLoader):
             with self._account.end_on_error():
                 self._check_dataset_reading()
         return self._yield_step_batches(min(self.steps, left))
-
-
-def _take_next_batch_part(parts: Iterator[Any]) -> list[Any]:
-    """Returns a list of the next part, or an empty list at the end."""
-    for part in parts:
-        return [part]
-    return []
 
 
 def check_torch_dataset(dataset: Any) -> Any:

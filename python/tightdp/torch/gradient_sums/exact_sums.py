@@ -79,4 +79,7 @@ class ExactSums(IntegerSums):
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         """Clips the gradients of some records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
-        clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")
+        self._clip_and_add(rows, bounds, weights=weights)
+
+    def _clip_and_add(self, rows: list[Any], max_norm: Any, **settings: Any) -> None:
+        clipped_sum(rows, max_norm, out=self._totals, accumulate=True, arithmetic="exact", **settings)

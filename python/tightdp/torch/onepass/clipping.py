@@ -62,7 +62,7 @@ class OnePassSums(GradientSums):
         *, last: bool = False,
     ) -> None:  # fmt: skip
         batch, records, weights = fill_batch_places(places, batch, records)
-        self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights)
+        self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights, last=last)
 
     def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
         factors = self._find_factors(model, loss_fn, batch, records)
@@ -108,7 +108,9 @@ class OnePassSums(GradientSums):
         return {i: plan_gradient_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add_factors(self, factors: dict[int, GradientFactors], records: int, weights: Any = None) -> None:
+    def _add_factors(
+        self, factors: dict[int, GradientFactors], records: int, weights: Any, *, last: bool = False
+    ) -> None:
         """Clips the gradients of records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
@@ -192,7 +194,7 @@ class OnePassSums(GradientSums):
         found = arrays.view_examples_to_clip("sums", rows)
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
-        run = clipping.ClippingRun(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
+        run = clipping.ClippingRun(found, outs, [(every, bound)])
         run.execute_run(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 

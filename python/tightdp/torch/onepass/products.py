@@ -11,7 +11,6 @@ import torch
 
 from ...models import dense
 from ...release.noise import RandomSource
-from ..batches.batch_places import BatchPlaces, fill_batch_places
 from ..gradient_sums.base_sums import IntegerSums, find_device_of_sums, make_integer_gradient_sums
 from ..gradient_sums.sum_noise import release_sums_with_last_records
 from ..plan.plan import Plan
@@ -114,22 +113,13 @@ class ProductSums(IntegerSums, OnePassSums):
         if last is not None:
             self._add_layers(last.layers, [self._totals[i] for i in last.numbers], last.taken)
 
-    def add(
-        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
-        *, last: bool = False,
-    ) -> None:  # fmt: skip
-        batch, records, weights = fill_batch_places(places, batch, records)
-        factors = self._find_factors(model, loss_fn, batch, records)
-        self._ways |= self._add_products(factors, records, weights, last=last)
-
     @torch.no_grad()
-    def _add_products(
+    def _add_factors(
         self, factors: dict[int, GradientFactors], records: int, weights: Any, *, last: bool = False
-    ) -> dict[str, str]:
+    ) -> None:
         """Adds the clipped gradients of the records of positive weight, or of all records if ``weights`` is None.
 
-        With ``last`` some of these records may be added when the sums are released. Returns the way in which gradients
-        were computed, by the name of the parameter.
+        With ``last`` some of these records may be added when the sums are released.
         """
         step = 1
         while step < records and self._count_entries(factors, 2 * step) <= (
@@ -142,7 +132,7 @@ class ProductSums(IntegerSums, OnePassSums):
             sliced = {i: _slice_factors_by_record(each, some) for i, each in factors.items()}
             self._add_slice(sliced, chosen, last=last and some.stop == records)
         names = list(self._parameters)
-        return {names[i]: _name_gradient_way(each) for i, each in factors.items()}
+        self._ways |= {names[i]: _name_gradient_way(each) for i, each in factors.items()}
 
     def _count_entries(self, factors: dict[int, GradientFactors], records: int) -> int:
         """Returns the number of entries in the formed gradients of ``records`` records."""

@@ -20,24 +20,15 @@ def make_run_name() -> str:
     return secrets.token_hex(16)
 
 
-def _convert_plan_to_json(account: RunAccount) -> dict[str, Any]:
-    plain = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
-    return {
-        name: repr(value) if name in ("count", "rest", "settings", "loss") else value for name, value in plain.items()
-    }
-
-
-def _list_parameter_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
-    return {name: list(p.shape) for name, p in parameters.items()}
-
-
 def make_run_state(run: str, account: RunAccount, parameters: dict[str, Any]) -> dict[str, Any]:
     """Returns the state of a run, as values that JSON can hold: its name, plan, parameters and charges."""
+    plan = {f.name: getattr(account.plan, f.name) for f in dataclasses.fields(account.plan)}
+    plan |= {name: repr(plan[name]) for name in ("count", "rest", "settings", "loss")}
     return {
         "tightdp_run": VERSION,
         "run": run,
-        "plan": {**_convert_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
-        "parameters": _list_parameter_shapes(parameters),
+        "plan": {**plan, "max_norm": list(account.plan.max_norm)},
+        "parameters": {name: list(p.shape) for name, p in parameters.items()},
         **account.export_state(),
     }
 

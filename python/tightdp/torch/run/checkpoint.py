@@ -285,18 +285,15 @@ class Checkpoint:
             {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
         ]
         taken = [epoch for epoch in found if epoch["steps"]]
-        shares = self._read_shares() if self._has_file("shares.json") or taken else ()
+        shares: tuple[tuple[float, float], ...] = ()
+        if self._has_file("shares.json") or taken:
+            kind = tuple[tuple[float, float], ...]
+            shares = self._read_values("shares.json", lambda plain: read_json_value(kind, plain, "values"))
         if not len(taken) <= len(shares) <= len(found):
             raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
         for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps releases a new share
             epoch |= {"share": share, "noise": noise}
         return found
-
-    def _read_shares(self) -> tuple[tuple[float, float], ...]:
-        shares: tuple[tuple[float, float], ...] = self._read_values(
-            "shares.json", lambda plain: read_json_value(tuple[tuple[float, float], ...], plain, "values")
-        )
-        return shares
 
     def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
         """Returns ``build(values)`` for the values that ``_put_values`` wrote. Raises ValueError for any other file."""
@@ -319,8 +316,7 @@ class Checkpoint:
 
     def _put_values(self, name: str, values: Any) -> None:
         """Writes values, with the number of the format and a digest of the values, to a JSON file."""
-        text = json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1)
-        self._put_file(name, lambda path: path.write_text(text))
+        self._put_file(name, lambda path: path.write_bytes(_format_checkpoint_values(values)))
 
     def _has_file(self, name: str) -> bool:
         return (self.folder / name).exists()

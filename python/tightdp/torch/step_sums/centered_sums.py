@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ...algorithms.adaclip import AdaCliP, AdaCliPMoments
-from ...release.gradients import clipped_sum
 from ...release.noise import RandomSource
 from ..gradient_sums.exact_sums import ExactSums
 from ..plan.plan import Plan
@@ -69,10 +68,7 @@ class CenteredSums(ExactSums):
         self._center, self._scale = self._moments.center.copy(), self._moments.gradient_scale
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
-        clipped_sum(
-            rows, 1.0, weights=weights, center=self._center, scale=self._scale, out=self._totals, accumulate=True,
-            arithmetic="exact",
-        )  # fmt: skip
+        self._clip_and_add(rows, 1.0, weights=weights, center=self._center, scale=self._scale)
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         return self._release_on_host(source)  # the moments are in host memory

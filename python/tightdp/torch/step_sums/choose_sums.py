@@ -58,7 +58,7 @@ class AutoSums(ProductSums):
             end = start + len(rows[0])
             factors: dict[int, GradientFactors] = {i: GradientRows(g.detach()) for i, g in enumerate(rows)}
             chosen = None if weights is None else weights[start:end]
-            self._add_products(factors, end - start, chosen, last=last and end == records)
+            self._add_factors(factors, end - start, chosen, last=last and end == records)
             start = end
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...release.gradients import clipped_sum
 from ..batches.batch_places import BatchPlaces
 from ..batches.importance_loader import ImportanceCandidates
 from ..gradient_sums.exact_sums import ExactSums
@@ -42,10 +41,7 @@ class ExactUnitSums(ExactSums):
         norms, chosen = _gradient_norms(rows), _select_placed_records(weights)
         taken = np.zeros(len(norms))
         taken[chosen] = self.candidates.select_candidates(norms[chosen])
-        clipped_sum(
-            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST_NORM, out=self._totals,
-            accumulate=True, arithmetic="exact",
-        )  # fmt: skip
+        self._clip_and_add(rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST_NORM)
 
 
 class OnePassUnitSums(OnePassSums):

@@ -65,16 +65,9 @@ class RandomAllocations:
         """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
         floor = allocation_atoms.choose_allocation_floor(delta)
         # Bounds by formulas, which may be better than the bounds of the grid.
-        known = [
-            closed_form.ENGINE.epsilon(one, direction, delta)
-            for one in _list_formulas_above_allocation(parts, direction)
-        ]
-        upper = min((one.upper for one in known), default=INF)
-        known = [
-            closed_form.ENGINE.epsilon(one, direction, delta)
-            for one in _list_formulas_below_allocation(parts, direction)
-        ]
-        lower = max((one.lower for one in known), default=0.0)
+        lower, upper = _bound_allocation_by_formulas(
+            parts, direction, INF, lambda one: closed_form.ENGINE.epsilon(one, direction, delta)
+        )
         for one, log_choices in _list_largest_allocation_products(parts, direction):
             alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
             lower = max(lower, (Range(alone) - log_choices).lo if alone < INF else INF)
@@ -99,16 +92,9 @@ class RandomAllocations:
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with bounds by formulas for dominating and dominated compositions."""
-        known = [
-            closed_form.ENGINE.delta(one, direction, epsilon)
-            for one in _list_formulas_above_allocation(parts, direction)
-        ]
-        upper = min((one.upper for one in known), default=1.0)
-        known = [
-            closed_form.ENGINE.delta(one, direction, epsilon)
-            for one in _list_formulas_below_allocation(parts, direction)
-        ]
-        lower = max((one.lower for one in known), default=0.0)
+        lower, upper = _bound_allocation_by_formulas(
+            parts, direction, 1.0, lambda one: closed_form.ENGINE.delta(one, direction, epsilon)
+        )
         lower = max(lower, (-expm1(epsilon)).lo)
         upper = max(upper, lower)
         for one, log_choices in _list_largest_allocation_products(parts, direction):
@@ -303,6 +289,14 @@ def divide_allocation_into_blocks(steps: int, selected: int) -> list[tuple[int, 
     """
     size, larger = divmod(steps, selected)
     return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
+
+
+def _bound_allocation_by_formulas(
+    parts: Parts, direction: Direction, most: float, ask: Callable[[Parts], Bound]
+) -> tuple[float, float]:
+    """Returns bounds from compositions with a formula, or 0 and ``most`` if there are none."""
+    upper = min((ask(one).upper for one in _list_formulas_above_allocation(parts, direction)), default=most)
+    return max((ask(one).lower for one in _list_formulas_below_allocation(parts, direction)), default=0.0), upper
 
 
 def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:

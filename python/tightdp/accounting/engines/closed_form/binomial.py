@@ -18,7 +18,8 @@ import numpy as np
 
 from ...._core import work_charge
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
-from .privacy_curve import PrivacyCurve
+from .privacy_curve import PrivacyCurve, mirror_delta
+from .single import BracketedCurve
 
 MOST_TERMS = 10**7
 """Largest number of terms of a sum. So many terms take a tenth of a second. A binomial is refused if its standard
@@ -34,19 +35,13 @@ _CERTAIN = 700.0
 1e-280."""
 
 
-class RepeatedResponseCurve(PrivacyCurve):
+class RepeatedResponseCurve(BracketedCurve):
     """The curve of ``count`` releases of e-DP binary randomised response. Here e = ``nominal`` > 0 may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
-        self.low = _ExactRepeatedResponseCurve(e.lo, count)
-        self.high = self.low if e.lo == e.hi else _ExactRepeatedResponseCurve(e.hi, count)
-
-    def evaluate_delta(self, epsilon: float) -> Range:
-        return Range(self.low.delta(epsilon).lo, self.high.delta(epsilon).hi)
-
-    def invert_delta(self, delta: float) -> Range:
-        return Range(self.low.epsilon(delta).lo, self.high.epsilon(delta).hi)
+        less = _ExactRepeatedResponseCurve(e.lo, count)
+        super().__init__(less, less if e.lo == e.hi else _ExactRepeatedResponseCurve(e.hi, count))
 
 
 def measure_deviation_of_response(e: float, count: int) -> float:
@@ -72,8 +67,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
 
         If the mode is among these losses, returns 1 minus the two other sums of the module's docstring.
         """
-        if epsilon < 0:  # delta(eps) = 1 - e^eps + e^eps delta(-eps), as the pair is symmetric; both terms are positive
-            return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
+        if epsilon < 0:  # the pair is symmetric
+            return mirror_delta(epsilon, self.evaluate_delta(-epsilon))
         end = Fraction(self.e) * self.k
         if epsilon >= end:
             return Range(0.0)

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from ...numerics.outward import INF, LARGEST, Number, Range, expm1
+from ...numerics.outward import INF, LARGEST, Number, Range, exp, expm1
 
 
 class PrivacyCurve(ABC):
@@ -67,6 +67,14 @@ class PrivacyCurve(ABC):
         """Returns the interval in which the search for epsilon(delta) begins. This interval need not hold
         epsilon(delta)."""
         return 0.0, 1.0
+
+
+def mirror_delta(epsilon: float, back: Number) -> Range:
+    """Returns delta(epsilon) = 1 - e^eps + e^eps ``back``. Here ``back`` is the delta of the reversed pair at -epsilon.
+
+    At epsilon < 0 both terms are positive.
+    """
+    return -expm1(epsilon) + exp(epsilon) * back
 
 
 def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
 from ...pairs.replacement import log_ratio_of_sampled_pair
 from .gaussian import GaussianCurve
-from .privacy_curve import PrivacyCurve
+from .privacy_curve import PrivacyCurve, mirror_delta
 
 
 class PureCurve(PrivacyCurve):
@@ -86,8 +86,8 @@ class ReplacedGaussianCurve(PrivacyCurve):
         self.log_odds = self.half + log1p(-Range(q)) - log(q)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        if epsilon < 0:  # delta(eps) = 1 - e^eps + e^eps delta(-eps), as the pair is symmetric; both terms are positive
-            return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
+        if epsilon < 0:  # the pair is symmetric
+            return mirror_delta(epsilon, self.evaluate_delta(-epsilon))
         at = 0.5 * Range(epsilon) + self._compute_shift(epsilon)
         back = exp(epsilon - at - self.half)
         return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))

@@ -17,6 +17,7 @@ from functools import cache
 from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
 from ...pairs.repetitions import Repetitions, build_repetitions
+from ..closed_form.privacy_curve import mirror_delta
 from ..engine_interface import Bound
 from . import groups
 from .inner_run import KnownRun
@@ -61,9 +62,7 @@ def bound_delta_of_selection(
     lower = (
         _bound_selection_from_below(runs, run, epsilon)
         if epsilon >= 0
-        else _mirror_selection_delta(
-            _bound_selection_from_below(runs, _reverse_run_of_selection(run), -epsilon), epsilon
-        ).lo
+        else mirror_delta(epsilon, _bound_selection_from_below(runs, _reverse_run_of_selection(run), -epsilon)).lo
     )
     if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
         upper = min(upper, groups.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
@@ -153,7 +152,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
                 0.0, min(_bound_selection_by_gain(runs, *prepare_selection_forward(), epsilon), 1.0), "derived"
             )
         there = _bound_selection_by_gain(runs, *prepare_selection_backward(), -epsilon)
-        return Bound(0.0, min(_mirror_selection_delta(there, epsilon).hi, 1.0), "derived")
+        return Bound(0.0, min(mirror_delta(epsilon, there).hi, 1.0), "derived")
 
     return bound_selection_from_above
 
@@ -175,14 +174,6 @@ def _bound_selection_from_below(runs: Repetitions, run: KnownRun, epsilon: float
 def _reverse_run_of_selection(run: KnownRun) -> KnownRun:
     """Returns the same run in the other direction."""
     return replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
-
-
-def _mirror_selection_delta(delta: float, epsilon: float) -> Range:
-    """Returns 1 - e^eps + e^eps delta'(-eps), where delta' is the curve of the reversed pair.
-
-    The argument ``delta`` is the value delta'(-eps).
-    """
-    return exp(epsilon) * delta - expm1(epsilon)
 
 
 def _bound_selection_by_gain(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:

@@ -25,8 +25,9 @@ from ...._core import (
     work_spent,
     worst_below,
 )
-from ...numerics.outward import Range, exp, expm1
+from ...numerics.outward import Range
 from ...pairs.replacement import Replaced
+from ..closed_form.privacy_curve import mirror_delta
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from ..grid.loss_distributions import grid_loss_distribution
 from .kernels import Array, Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
@@ -93,8 +94,8 @@ class FixedSize:
         rough = grid_delta(_build_joined_fixed_size_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
         found = _ask_fixed_size_curve(parts, _choose_fixed_size_level(rough))
         low, high = (0.0, 1.0) if found is None else _evaluate_fixed_size_curve(found, abs(epsilon))
-        if epsilon < 0:  # delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
-            there = exp(Range(epsilon)) * Range(low, high) - expm1(Range(epsilon))
+        if epsilon < 0:  # the pair is symmetric
+            there = mirror_delta(epsilon, Range(low, high))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
         return _build_fixed_size_bound(low, high)
 

@@ -23,6 +23,7 @@ from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqr
 from ...numerics.root import find_monotone_boundary
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
+from ..closed_form.privacy_curve import mirror_delta
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
@@ -123,7 +124,7 @@ def _bound_participations_from_mean(count: int, q: float) -> float:
 
 
 Curve = Callable[[float], float]
-"""A bound of delta at epsilons >= 0. At negative epsilons, ``reverse_participation_delta`` uses the curve of the
+"""A bound of delta at epsilons >= 0. At negative epsilons, ``mirror_delta`` uses the curve of the
 reversed pair."""
 
 
@@ -297,17 +298,9 @@ def bound_replaced_participations_above(k: Participations, remove: Curve, add: C
 
     def bound_delta_of_replacement(epsilon: float) -> float:
         at = widen_down(epsilon + never)
-        return remove(at) if at >= 0 else reverse_participation_delta(at, add(-at)).hi
+        return remove(at) if at >= 0 else mirror_delta(at, add(-at)).hi
 
     return bound_delta_of_replacement
-
-
-def reverse_participation_delta(epsilon: float, back: float) -> Range:
-    """Returns delta(epsilon) for epsilon < 0, which is 1 - e^eps + e^eps ``back``.
-
-    ``back`` is the delta of the reversed pair at -epsilon.
-    """
-    return -expm1(epsilon) + exp(epsilon) * back
 
 
 def _log_probability_of_no_participation(k: Participations) -> Range:
@@ -325,27 +318,19 @@ def bound_added_participations_below(k: Participations, mu_squared: Range, besid
     return lambda epsilon: (none * _delta_without_participation(beside, epsilon + Range(less))).lo
 
 
-def find_participation_epsilon_above(curve: Curve, delta: float, start: float) -> float:
+def find_participation_epsilon(curve: Curve, delta: float, start: float, *, above: bool) -> float:
     """Returns an epsilon at which the curve is at most ``delta``, close to the smallest one.
 
-    Returns infinity if none is found.
+    If ``above`` is False, returns an epsilon at which the curve is above ``delta``, close to the largest one. Returns
+    infinity or 0 if none is found.
     """
     if not curve(0.0) > delta:
         return 0.0
+    sign = 1.0 if above else -1.0
     found = find_monotone_boundary(
-        lambda epsilon: _compare_participation_delta(curve(epsilon), delta), start, -1.0, *_SEARCHED
+        lambda epsilon: sign * _compare_participation_delta(curve(epsilon), delta), start, -sign, *_SEARCHED
     )
-    return math.inf if found is None else found
-
-
-def find_participation_epsilon_below(curve: Curve, delta: float, start: float) -> float:
-    """Returns an epsilon at which the curve is above ``delta``, close to the largest one; 0 if none is found."""
-    if not curve(0.0) > delta:
-        return 0.0
-    found = find_monotone_boundary(
-        lambda epsilon: -_compare_participation_delta(curve(epsilon), delta), start, 1.0, *_SEARCHED
-    )
-    return 0.0 if found is None else found
+    return found if found is not None else math.inf if above else 0.0
 
 
 _SEARCHED = 1e-12, 1e300, 1e-10

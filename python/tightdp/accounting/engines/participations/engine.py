@@ -16,12 +16,12 @@ from typing import NamedTuple
 from .... import mechanisms as m
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
+from ..closed_form.privacy_curve import mirror_delta
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
 from . import curves as participations
 from .curves import (
     Curve,
     list_likely_participations,
-    reverse_participation_delta,
     take_largest_participations,
     take_median_participations,
 )
@@ -62,11 +62,10 @@ class ByParticipations:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         found = _find_participation_curves(parts, direction)
         assert found is not None, "refused parts were asked"
-        upper = participations.find_participation_epsilon_above(found.above, delta, found.start)
+        upper = participations.find_participation_epsilon(found.above, delta, found.start, above=True)
         nearby = upper if 0 < upper < math.inf else found.start
-        return _build_participation_bound(
-            participations.find_participation_epsilon_below(found.below, delta, nearby), upper
-        )
+        lower = participations.find_participation_epsilon(found.below, delta, nearby, above=False)
+        return _build_participation_bound(lower, upper)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by sums over the number of participations.
@@ -78,8 +77,8 @@ class ByParticipations:
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            lower = min(reverse_participation_delta(epsilon, lower).lo, 1.0)
-            upper = reverse_participation_delta(epsilon, upper).hi
+            lower = min(mirror_delta(epsilon, lower).lo, 1.0)
+            upper = mirror_delta(epsilon, upper).hi
         return _build_participation_bound(lower, upper)
 
 
