@@ -454,11 +454,11 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     model.write_text("{}")
     link.symlink_to(unlike[0])
     lock = FileLock(other)
-    with reserve_output_file("--out", out) as place, reserve_output_file("--out", out) as second:
+    with reserve_output_file(out) as place, reserve_output_file(out) as second:
         assert place.exists() and second.exists() and place != second
         assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
     lock.release_lock()
-    with reserve_output_file("--out", out):
+    with reserve_output_file(out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}
 

@@ -46,19 +46,19 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out``, the value of ``option``, would replace ``given``, a file that is read."""
+def forbid_output_over_input(out: Path, given: Path | None) -> None:
+    """Raises ValueError if ``out`` would replace ``given``, a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
-        raise ValueError(f"{option} {out}: must not be the file that records are read from")
+        raise ValueError(f"--out {out}: must not be the file that records are read from")
 
 
-def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
+def keep_existing_output(out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
 
     An existing file is allowed with ``force``, or if it begins with ``mark``, as the output of the command does.
     """
     if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
-        raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
+        raise ValueError(f"--out {out}: exists already: name another file, or give --force")
 
 
 def keep_existing_model_output(out: Path, force: bool) -> None:
@@ -78,7 +78,7 @@ def keep_existing_model_output(out: Path, force: bool) -> None:
 
 
 @contextmanager
-def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
+def reserve_output_file(out: Path) -> Iterator[Path]:
     """Makes a new file beside ``out``, for ``put_output_in_place`` to rename. A file that was not renamed is removed at
     the end.
 
@@ -87,14 +87,14 @@ def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
     contents of the file.
     """
     if out.is_symlink() and not out.exists():
-        raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
+        raise ValueError(f"--out {out}: must be a file, and this is a link to none")
     if out.exists() and not out.is_file():
-        raise ValueError(f"{option} {out}: must be a file, and this is a folder or a device")
+        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
     place = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         place.touch(exist_ok=False)
     except OSError as error:
-        raise ValueError(f"{option} {out}: cannot be written ({error.strerror})") from None
+        raise ValueError(f"--out {out}: cannot be written ({error.strerror})") from None
     lock = _lock_reserved_output(place)
     try:
         _remove_abandoned_outputs(out)

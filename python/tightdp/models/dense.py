@@ -178,7 +178,6 @@ def release_dense_products(
     first: Sequence[int],
     divisor: float = 1.0,
     taken: NDArray[np.bool_] | None = None,
-    fresh: bool = False,
 ) -> None:
     """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64. The integers m_k and all other
     arguments are as in ``add_dense_products``.
@@ -194,7 +193,7 @@ def release_dense_products(
         1 / grid,
         _mask_taken_dense_records(taken),
         _flatten_dense_arrays(totals),
-        fresh,
+        False,
         stream,
         deviation,
         grid / divisor,

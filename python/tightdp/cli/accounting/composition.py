@@ -169,9 +169,9 @@ def print_bound_of_command(
         print("No finite upper bound is known, or affordable. --json prints it as null.")
 
 
-def check_output_writable(name: str, out: Path) -> None:
+def check_output_writable(out: Path) -> None:
     """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
     if not out.parent.is_dir():
-        raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
+        raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise ValueError(f"{name} {out}: cannot be written")
+        raise ValueError(f"--out {out}: cannot be written")

@@ -54,7 +54,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
-    shared.check_output_writable("--out", arguments.out)
+    shared.check_output_writable(arguments.out)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),

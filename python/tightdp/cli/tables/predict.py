@@ -40,10 +40,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Writes one line for each record, in the order of the records."""
     if arguments.out is not None:
         for given in (arguments.data, arguments.model):
-            files.forbid_output_over_input("--out", arguments.out, given)
+            files.forbid_output_over_input(arguments.out, given)
         files.keep_budgeted_output(arguments.out)
-        files.keep_existing_output("--out", arguments.out, arguments.force)
-        check_output_writable("--out", arguments.out)
+        files.keep_existing_output(arguments.out, arguments.force)
+        check_output_writable(arguments.out)
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":
         raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")

@@ -161,14 +161,14 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
-        files.forbid_output_over_input("--out", out, given)
+        files.forbid_output_over_input(out, given)
     if arguments.certify and importlib.util.find_spec("flint") is None:
         raise ValueError(f"--certify {MISSING_CHECKER}")
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
-    check_output_writable("--out", out)
+    check_output_writable(out)
     files.keep_existing_model_output(out, arguments.force)
-    with files.reserve_output_file("--out", out) as place:
+    with files.reserve_output_file(out) as place:
         return _train_command_model(arguments, out, place)
 
 
