@@ -196,7 +196,9 @@ def _leave_lower_estimates_to(
     """
     signature = inspect.signature(estimate)
 
-    def decorate_builder(build: Callable[[Any], Composition | m.Mechanism | None]) -> Callable[Arguments, Any]:
+    def wrap_pld_builder(build: Callable[[Any], Composition | m.Mechanism | None]) -> Callable[Arguments, Any]:
+        """Returns the function that leaves lower estimates to ``estimate``, and certifies what ``build`` returns."""
+
         @functools.wraps(build)
         def build_distribution(*args: Arguments.args, **options: Arguments.kwargs) -> Any:
             bound = signature.bind(*args, **options)
@@ -209,7 +211,7 @@ def _leave_lower_estimates_to(
         build_distribution.__signature__ = signature  # type: ignore[attr-defined]
         return build_distribution
 
-    return decorate_builder
+    return wrap_pld_builder
 
 
 @_leave_lower_estimates_to(theirs.from_gaussian_mechanism)
