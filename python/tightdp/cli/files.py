@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -52,13 +52,32 @@ def forbid_output_over_input(out: Path, given: Path | None) -> None:
         raise ValueError(f"--out {out}: must not be the file that records are read from")
 
 
-def keep_existing_output(out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
+def check_output_writable(out: Path) -> None:
+    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
+    if not out.parent.is_dir():
+        raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise ValueError(f"--out {out}: cannot be written")
 
-    An existing file is allowed with ``force``, or if it begins with ``mark``, as the output of the command does.
+
+def check_command_output(out: Path | None, force: bool, inputs: Iterable[Path] = (), mark: bytes | None = None) -> None:
+    """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
+
+    None stands for the standard output. A file that is read, a model and a ledger are never replaced. Any other file is
+    replaced with ``force``, or if it begins with ``mark``, as the output of the command does.
     """
-    if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
-        raise ValueError(f"--out {out}: exists already: name another file, or give --force")
+    if out is None:
+        return
+    for given in inputs:
+        forbid_output_over_input(out, given)
+    if out.is_file():
+        if _has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"'):
+            raise ValueError(
+                f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
+            )
+        if not force and not (mark is not None and _has_output_mark(out, mark)):
+            raise ValueError(f"--out {out}: exists already: name another file, or give --force")
+    check_output_writable(out)
 
 
 def keep_existing_model_output(out: Path, force: bool) -> None:
@@ -147,14 +166,6 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     except OSError:  # the file system has no hard links
         pass
     place.replace(out)
-
-
-def keep_budgeted_output(out: Path) -> None:
-    """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"')):
-        raise ValueError(
-            f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
-        )
 
 
 def _has_output_mark(path: Path, mark: bytes) -> bool:

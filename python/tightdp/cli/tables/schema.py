@@ -20,7 +20,6 @@ from typing import Any
 from ...records.schema import draft_schema
 from ...records.sources.rows import Rows
 from .. import files
-from ..accounting.composition import check_output_writable
 
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
@@ -38,7 +37,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     files.forbid_output_over_input(out, arguments.data)
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
-    check_output_writable(out)
+    files.check_output_writable(out)
     written = files.read_csv_format_arguments(arguments)
     rows = Rows.read(arguments.data, written)
     drafted = draft_schema(rows, arguments.label, arguments.learn, written.missing)

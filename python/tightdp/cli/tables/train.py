@@ -40,7 +40,6 @@ from ...statement.column_words import (
 from ...statement.wording import AGAIN, RECORDS, list_stated_values, make_statement_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
-from ..accounting.composition import check_output_writable
 from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar
 from . import declarations
@@ -166,7 +165,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--certify {MISSING_CHECKER}")
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
-    check_output_writable(out)
+    files.check_output_writable(out)
     files.keep_existing_model_output(out, arguments.force)
     with files.reserve_output_file(out) as place:
         return _train_command_model(arguments, out, place)
