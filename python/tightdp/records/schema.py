@@ -66,14 +66,20 @@ class Schema:
     """
 
     label: str
-    classes: Values
+    """Name of the column to predict."""
+    classes: Values | None
+    """Labels of a classifier. None stands for the labels that occur, which are declared public. An empty tuple stands
+    for a regression, which has no labels."""
     bounds: Mapping[str, Bounds]
-    categories: Mapping[str, Values]
+    categories: Mapping[str, Values | None]
+    """Categories of each text column. None stands for the values that occur, which are declared public."""
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
     """Numbers that replace missing numbers, by the name of the column."""
     missing: tuple[str, ...] = ()
     """Texts of cells that count as missing in all columns, as in ``TextFormat``."""
+    complete: bool = True
+    """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:

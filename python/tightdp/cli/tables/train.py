@@ -26,7 +26,7 @@ from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
 from ...ledger.payment import list_ledger_releases
 from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns, plan_columns
-from ...records.schema import MOST
+from ...records.schema import MOST, Schema
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
@@ -184,12 +184,11 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         declarations.read_declarations(arguments),
         files.read_csv_format_arguments(arguments),
     )
-    written = dataclasses.replace(written, missing=written.missing | values.missing)
+    written = dataclasses.replace(written, missing=written.missing.union(values.missing))
     rows = Rows.read(arguments.data, written)
-    labels = () if regressor is not None else values.list_labels(rows)
-    planned = plan_columns(
-        rows, values.label, values.list_categories(rows), values.bounds, values.dropped, values.complete, values.fills
-    )
+    labels = () if regressor is not None else declarations.list_declared_labels(values, rows)
+    known = declarations.list_declared_categories(values, rows)
+    planned = plan_columns(rows, values.label, known, values.bounds, values.dropped, values.complete, values.fills)
     columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
     X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
     if X is None and regressor is not None:
@@ -460,7 +459,7 @@ def _build_command_algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _describe_command_columns(
-    values: declarations.Declarations,
+    values: Schema,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],
