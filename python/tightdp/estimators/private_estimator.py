@@ -34,7 +34,6 @@ from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, resolve_largest_record_weight
-from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
 from ..statement import Statement
@@ -49,11 +48,10 @@ from .preparation import (
     warn_estimator_of_unscaled_features,
 )
 from .shared import statements as stated
-from .shared.all_or_nothing import fit_copy_of_estimator
 from .shared.continued_account import ContinuedFitAccount
 from .shared.nested_parameters import NestedParameters
-from .shared.ownership import check_not_estimator_part
-from .shared.sklearn_interface import NotFittedError, validate_estimator_features
+from .shared.private_fit import wrap_private_fit
+from .shared.sklearn_interface import require_fitted, validate_estimator_features
 
 NONE = 0, 0
 """Two counts before the first run: of all runs, and of the runs on records that were in no earlier run."""
@@ -143,13 +141,11 @@ class PrivateEstimator(NestedParameters):
         else:
             rehearse_algorithm_run(algorithm.plan(facts, target), nothing, facts)
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
-        check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
@@ -261,8 +257,7 @@ class PrivateEstimator(NestedParameters):
 
     def _require_parameters(self) -> Vector:
         """Returns the trained parameters. Raises NotFittedError before ``fit``."""
-        if not hasattr(self, "_w"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "_w")
         return self._w
 
     def _compute_scores(self, X: Any) -> Vector:
