@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ from .preparation import (
     warn_estimator_of_unscaled_features,
 )
 from .shared import statements as stated
-from .shared.continued_account import ContinuedFitAccount
+from .shared.continued_account import combine_charges_of_disjoint_fits
 from .shared.nested_parameters import NestedParameters
 from .shared.private_fit import wrap_private_fit
 from .shared.sklearn_interface import require_fitted, validate_estimator_features
@@ -215,20 +216,21 @@ class PrivateEstimator(NestedParameters):
         ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
         learned.
         """
-        account = ContinuedFitAccount(run.charged, run.history)
+        charged, history = run.charged, run.history
         if opened is not None:
-            account = ContinuedFitAccount(opened[0].charge, opened[1] + run.history)
-        if again:
-            account = ContinuedFitAccount(self.charged_, self.history_).add_run(account, disjoint)
+            charged, history = opened[0].charge, opened[1] + history
+        if again:  # only a run on other records can share the charge of earlier runs (docs/theory/blocks.md, section 4)
+            combine = combine_charges_of_disjoint_fits if disjoint else operator.add
+            charged, history = combine(self.charged_, charged), self.history_ + history
         runs, apart = self._runs if again else NONE
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
         self._w: Vector = run.parameters
-        self.history_: tuple[Mechanism, ...] = account.history
-        self.charged_: Composition = account.charged
+        self.history_: tuple[Mechanism, ...] = history
+        self.charged_: Composition = charged
         delta = Target.from_arguments(None, self.delta).delta
-        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
+        self.privacy_: Bound = run.privacy if charged == run.charged else charged.epsilon(delta)
         self.public_size_ = run.size
-        self.n_iter_ = len(account.history)
+        self.n_iter_ = len(history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
         """Raises ValueError if a run that continues the last run has other settings of the model."""
