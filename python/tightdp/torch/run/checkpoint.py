@@ -319,8 +319,7 @@ class Checkpoint:
 
     def _put_values(self, name: str, values: Any) -> None:
         """Writes values, with the number of the format and a digest of the values, to a JSON file."""
-        text = json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1)
-        self._put_file(name, lambda path: path.write_text(text))
+        self._put_file(name, lambda path: path.write_bytes(_format_checkpoint_values(values)))
 
     def _has_file(self, name: str) -> bool:
         return (self.folder / name).exists()
