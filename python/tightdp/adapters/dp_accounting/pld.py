@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, ParamSpec
 
@@ -29,6 +27,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution 
 
 from ... import mechanisms as m
 from ..._support import _check
+from ..._support.rounded_division import divide_rounding_down
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from . import answers
@@ -170,12 +169,8 @@ def _check_pld_sensitivity(sensitivity: Any) -> int:
 
 
 def _divide_pld_noise(name: str, noise: Any, sensitivity: Any) -> float:
-    """Returns ``noise / sensitivity``, rounded down, so that the account never assumes too much noise."""
-    deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
-    found = min(deviation / bound, _check.LARGEST)
-    if Fraction(found) * Fraction(bound) > Fraction(deviation):
-        found = math.nextafter(found, 0.0)
-    return max(found, math.ulp(0.0))
+    """Returns the checked ``noise``, divided by the checked ``sensitivity`` and rounded down."""
+    return divide_rounding_down(_check.positive(name, noise), _check.positive("sensitivity", sensitivity))
 
 
 def identity(value_discretization_interval: float = INTERVAL, pessimistic_estimate: bool = True) -> Any:
