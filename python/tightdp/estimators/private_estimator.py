@@ -110,15 +110,17 @@ class PrivateEstimator(NestedParameters):
     def _compute_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
         """Returns the charge of training this model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        regularization = _check.nonnegative("regularization", self.regularization)
-        linear = model if isinstance(model, LinearModel) else None
+        public = self._state_public_facts(model)
         if self.public_size is None:
-            return compute_algorithm_charge_with_count(algorithm, Public(0, model.size, regularization, linear), target)
-        public = Public(
-            _check.check_count_argument("public_size", self.public_size), model.size, regularization, linear
-        )
+            return compute_algorithm_charge_with_count(algorithm, public, target)
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
+
+    def _state_public_facts(self, model: Model) -> Public:
+        """Returns the facts that training may know. The number of records is 0 if it is not public."""
+        regularization = _check.nonnegative("regularization", self.regularization)
+        records = 0 if self.public_size is None else _check.check_count_argument("public_size", self.public_size)
+        return Public(records, model.size, regularization, model if isinstance(model, LinearModel) else None)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         """Raises the errors about settings that a run would otherwise raise after its charge was spent.
@@ -134,8 +136,7 @@ class PrivateEstimator(NestedParameters):
         """
         make_algorithm_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        linear = model if isinstance(model, LinearModel) else None
-        facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
+        facts = self._state_public_facts(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
             check_algorithm_beside_count(algorithm, facts, target, nothing)
