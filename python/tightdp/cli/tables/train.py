@@ -25,8 +25,8 @@ from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
 from ...ledger.payment import list_ledger_releases
-from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns, plan_columns
-from ...records.schema import MOST, Schema
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns
+from ...records.schema import MOST, Schema, plan_columns
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
@@ -187,8 +187,7 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
     written = dataclasses.replace(written, missing=written.missing.union(values.missing))
     rows = Rows.read(arguments.data, written)
     labels = () if regressor is not None else declarations.list_declared_labels(values, rows)
-    known = declarations.list_declared_categories(values, rows)
-    planned = plan_columns(rows, values.label, known, values.bounds, values.dropped, values.complete, values.fills)
+    planned = plan_columns(rows, values, declarations.list_declared_categories(values, rows))
     columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
     X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
     if X is None and regressor is not None:
