@@ -27,10 +27,10 @@ from .composition import Composition
 from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.preparation import list_classifier_classes_of_block, read_classifier_labels
-from .estimators.shared.all_or_nothing import fit_copy_of_estimator
 from .estimators.shared.ownership import list_estimator_parts as parts_within
 from .estimators.shared.ownership import mark_as_estimator_part
-from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, copy_unfitted_estimator
+from .estimators.shared.private_fit import wrap_private_fit
+from .estimators.shared.sklearn_interface import BaseEstimator, copy_unfitted_estimator, require_fitted
 from .gate.budget import Target
 from .gate.gate import Gate
 from .gate.oracle import Query
@@ -53,7 +53,6 @@ from .preprocessing.cells import (
     split_columns_to_preprocess,
 )
 from .records.blocks import Blocks, Lengths, UnweightedBlockFunction
-from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
@@ -129,8 +128,7 @@ class PrivateSearchCV(BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
 
@@ -369,8 +367,7 @@ class PrivateSearchCV(BaseEstimator):
         )
 
     def _require_best_estimator(self) -> Any:
-        if not hasattr(self, "best_estimator_"):
-            raise NotFittedError("this PrivateSearchCV is not fitted yet: call fit first")
+        require_fitted(self, "best_estimator_")
         return self.best_estimator_
 
     def predict(self, X: Any) -> Any:

@@ -32,12 +32,12 @@ from .estimators.preparation import (
 )
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge, validate_regression_block
-from .estimators.shared.all_or_nothing import fit_copy_of_estimator
-from .estimators.shared.ownership import check_not_estimator_part, mark_as_estimator_part
+from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.sklearn_interface import (
     BaseEstimator,
-    NotFittedError,
     copy_unfitted_estimator,
+    require_fitted,
     validate_estimator_features,
     validate_regression_numbers,
 )
@@ -61,7 +61,6 @@ from .preprocessing.cells import (
 from .preprocessing.steps import NamedTransformers, check_names_of_transformers
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks, resolve_largest_record_weight
-from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks, check_blocks_of_numbers, is_sparse_matrix, split_sparse_rows
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks
@@ -151,8 +150,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     ledger: Any = None
     _steps = "steps"
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
 
@@ -163,7 +161,6 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        check_not_estimator_part(self)
         *_, (_, last) = self._check_steps()
         blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
@@ -334,8 +331,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _transform_values(self, X: Any) -> Any:
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
-        if not hasattr(self, "steps_"):
-            raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
+        require_fitted(self, "steps_")
         if is_sparse_matrix(X):
             return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
         X = select_columns_to_preprocess(self, X)

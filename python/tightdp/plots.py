@@ -346,13 +346,6 @@ def _set_plot_text_colour(texts: list[Any], scheme: _PlotScheme) -> None:
         text.set_color(scheme.text)
 
 
-def _drop_plot_argument_names(text: str) -> str:
-    """Returns the repr of a composition without the names of its most frequent arguments."""
-    for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
-        text = text.replace(long, short)
-    return text
-
-
 def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     """Returns ``name``, shortened for a legend.
 
@@ -366,7 +359,9 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be a text, got {name!r}")
-    short = _drop_plot_argument_names(name)
+    short = name
+    for argument in ("noise_multiplier=", "mechanism=", "sampling_probability="):
+        short = short.replace(argument, "")
     if len(short) <= most:
         return short
     half = (most - 1) // 2

@@ -7,7 +7,7 @@ import tightdp as dp
 from tightdp.metrics import accuracy, confusion_matrix
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
-from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
+from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.records.cells import (
     as_column_of_cells,
     as_labels_of_one_cell_kind,
@@ -98,7 +98,12 @@ def test_types_that_decide_a_spelling_are_stated_as_assumed():
     settings = {"epsilon": 1.0, "delta": 1e-6, "random_state": 1}
     numbers, texts = pandas.DataFrame({"zip": codes}), pandas.DataFrame({"zip": [f"0{c}" for c in codes] + ["K1A"]})
     for X, spelled, kind in ((numbers, "1234", "zip: int64"), (texts, "01234", "zip: text")):
-        for made in (OneHotEncoder(**settings), ColumnTransformer([("t", OneHotEncoder(), ["zip"])], **settings)):
+        chain = Chain([("t", OneHotEncoder()), ("scale", MinMaxScaler(bounds=(0, 1)))], **settings)
+        for made in (
+            OneHotEncoder(**settings),
+            ColumnTransformer([("t", OneHotEncoder(), ["zip"])], **settings),
+            chain,
+        ):
             stated = made.fit(X).statement_
             assert "types of the columns" in stated.taken and kind in stated.public["types of the columns"]
             assert any(spelled in line for line in stated.released) and "K1A" not in str(stated)

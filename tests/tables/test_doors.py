@@ -160,16 +160,20 @@ def test_force_replaces_models_alone(data, ledger, capsys):
     assert place.read_bytes() == before and ledger.spent == spent
 
 
-@pytest.mark.parametrize("command", ["predict", "statement"])
+@pytest.mark.parametrize("command", ["predict", "statement", "sweep"])
 def test_what_cost_budget_is_replaced_by_no_other_command(data, ledger, command, capsys):
     assert train(data, ledger, *GOOD) == 0
     model = data.with_suffix(".model.json")
     other = model.with_name("other.model.json")
     other.write_bytes(model.read_bytes())
-    given = [str(model), str(data)] if command == "predict" else [str(model)]
+    given = {
+        "predict": [str(model), str(data)],
+        "statement": [str(model)],
+        "sweep": ["--noise-multiplier", "1", "--delta", "1e-5"],
+    }[command]
     for kept in (other, data.with_name("l")):
         before = kept.read_bytes()
-        assert main([command, *given, "--out", str(kept)]) == 2
+        assert main([command, *given, "--force", "--out", str(kept)]) == 2
         assert "is a model or a ledger" in capsys.readouterr().err and kept.read_bytes() == before
 
 
@@ -470,11 +474,11 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     model.write_text("{}")
     link.symlink_to(unlike[0])
     lock = FileLock(other)
-    with reserve_output_file("--out", out) as place, reserve_output_file("--out", out) as second:
+    with reserve_output_file(out) as place, reserve_output_file(out) as second:
         assert place.exists() and second.exists() and place != second
         assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
     lock.release_lock()
-    with reserve_output_file("--out", out):
+    with reserve_output_file(out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}
 

@@ -498,7 +498,7 @@ def test_mechanisms_inside_of_selections_and_groups_are_counted():
 def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
     out = tmp_path / "out.json"
     out.symlink_to(tmp_path / "nowhere" / "x")
-    with pytest.raises(ValueError, match="is a link to none"), reserve_output_file("--out", out):
+    with pytest.raises(ValueError, match="is a link to none"), reserve_output_file(out):
         raise AssertionError
 
 

@@ -13,7 +13,8 @@ import pytest
 from tightdp.cli import main
 from tightdp.cli.progress import ProgressBar
 from tightdp.estimators.catalog import ALGORITHMS
-from tightdp.records.columns import encode_columns, plan_columns
+from tightdp.records.columns import encode_columns
+from tightdp.records.schema import Schema, plan_columns
 from tightdp.records.sources.rows import Rows
 
 BOUNDS = ["--label", "income", "--delta", "1e-6", "--bounds", "age=18:90,hours=0:80"]
@@ -44,11 +45,9 @@ def test_model_and_statement(table, capsys):
     assert model["features"] == ["age", "sex=f", "sex=m", "hours"] and model["classes"] == ["high", "low"]
     assert {"statement": model["statement"], "model_file": str(out), "test_accuracy_not_private": ANY} == report
     rows = Rows.read(table)
-    X = encode_columns(
-        rows,
-        plan_columns(rows, "income", {"sex": ("f", "m")}, {"age": (18, 90), "hours": (0, 80)}),
-        allow_missing=False,
-    )
+    bounds, categories = {"age": (18, 90), "hours": (0, 80)}, {"sex": ("f", "m")}
+    declared = Schema("income", ("high", "low"), bounds, categories, frozenset(), {})
+    X = encode_columns(rows, plan_columns(rows, declared, categories), allow_missing=False)
     predicted = np.where(X @ np.array(model["coef"][0]) + model["intercept"][0] > 0, "low", "high")
     assert np.mean(predicted == rows.get_column("income")) == pytest.approx(
         report["test_accuracy_not_private"], abs=1e-6

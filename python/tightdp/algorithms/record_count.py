@@ -19,17 +19,10 @@ import numpy as np
 from ..accounting.questions.calibration import calibrate
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import (
-    BudgetWithinCaps,
-    Caps,
-    FixedPlan,
-    ReleaseBudget,
-    Target,
-    check_noise_against_budget,
-    split_gaussians_from_charge,
-)
+from ..gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
+from ..gate.shares import build_caps_for_charge
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
 from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
@@ -43,10 +36,7 @@ PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Part of the count's mu^2 that is left unspent, to pay for ``SLACK``."""
-SLACK = 1e-7
-"""Relative excess of the cap on Gaussians over the amount that the reference plan (``REFERENCE``) spends. Plans for
-different counts spend amounts that differ by less than this excess, because noise is calibrated to 1e-9."""
+"""Part of the count's mu^2 that is left unspent, to pay for ``tightdp.gate.shares.SLACK``."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""
@@ -204,11 +194,5 @@ def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) 
         target = target._replace(beside=Gaussian(noise) * 1)
     charge = algorithm.plan(reference, target).budget.charge()
 
-    def build_algorithm_caps() -> Caps:
-        """Returns the caps of the reference plan, with ``SLACK``."""
-        gaussians, others = split_gaussians_from_charge(charge)
-        return Caps(gaussians * (1 + SLACK), others)
-
-    return _RestOfBudget(target, build_algorithm_caps().charge(), lambda plan: build_algorithm_caps()), Gaussian(
-        noise / math.sqrt(1 - FREED)
-    )
+    rest = _RestOfBudget(target, build_caps_for_charge(charge).charge(), lambda plan: build_caps_for_charge(charge))
+    return rest, Gaussian(noise / math.sqrt(1 - FREED))

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -46,19 +46,38 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out``, the value of ``option``, would replace ``given``, a file that is read."""
+def forbid_output_over_input(out: Path, given: Path | None) -> None:
+    """Raises ValueError if ``out`` would replace ``given``, a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
-        raise ValueError(f"{option} {out}: must not be the file that records are read from")
+        raise ValueError(f"--out {out}: must not be the file that records are read from")
 
 
-def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if the file ``out`` exists already, because the file may belong to somebody else.
+def check_output_writable(out: Path) -> None:
+    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
+    if not out.parent.is_dir():
+        raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise ValueError(f"--out {out}: cannot be written")
 
-    An existing file is allowed with ``force``, or if ``mark`` is in its first 64 bytes, as in the command's own output.
+
+def check_command_output(out: Path | None, force: bool, inputs: Iterable[Path] = (), mark: bytes | None = None) -> None:
+    """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
+
+    None stands for the standard output. A file that is read, a model and a ledger are never replaced. Any other file is
+    replaced with ``force``, or if ``mark`` is in its first 64 bytes, as in the command's own output.
     """
-    if out.is_file() and not force and not (mark is not None and _has_output_mark(out, mark)):
-        raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
+    if out is None:
+        return
+    for given in inputs:
+        forbid_output_over_input(out, given)
+    if out.is_file():
+        if _has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"'):
+            raise ValueError(
+                f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
+            )
+        if not force and not (mark is not None and _has_output_mark(out, mark)):
+            raise ValueError(f"--out {out}: exists already: name another file, or give --force")
+    check_output_writable(out)
 
 
 def keep_existing_model_output(out: Path, force: bool) -> None:
@@ -78,8 +97,8 @@ def keep_existing_model_output(out: Path, force: bool) -> None:
 
 
 @contextmanager
-def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out``, which ``put_output_in_place`` renames. A file that was not renamed is removed at
+def reserve_output_file(out: Path) -> Iterator[Path]:
+    """Makes a new file beside ``out``, for ``put_output_in_place`` to rename. A file that was not renamed is removed at
     the end.
 
     Empty files that killed runs have left are removed as well. Only files whose lock is free are removed, because a
@@ -87,14 +106,14 @@ def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
     contents of the file.
     """
     if out.is_symlink() and not out.exists():
-        raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
+        raise ValueError(f"--out {out}: must be a file, and this is a link to none")
     if out.exists() and not out.is_file():
-        raise ValueError(f"{option} {out}: must be a file, and this is a folder or a device")
+        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
     place = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         place.touch(exist_ok=False)
     except OSError as error:
-        raise ValueError(f"{option} {out}: cannot be written ({error.strerror})") from None
+        raise ValueError(f"--out {out}: cannot be written ({error.strerror})") from None
     lock = _lock_reserved_output(place)
     try:
         _remove_abandoned_outputs(out)
@@ -147,14 +166,6 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     except OSError:  # the file system has no hard links
         pass
     place.replace(out)
-
-
-def keep_budgeted_output(out: Path) -> None:
-    """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"')):
-        raise ValueError(
-            f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
-        )
 
 
 def _has_output_mark(path: Path, mark: bytes) -> bool:

@@ -17,7 +17,7 @@ from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.shares import NoiseShare, check_charge_within_caps
 from ..ledger.payment import LedgerPayment
-from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
+from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_class_probabilities
 from ..models.model import Model, Vector
 from ..models.records import Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
@@ -390,11 +390,7 @@ class ProbabilisticClassifier(PrivateClassifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probabilities of the classes for the rows of X (n, d), shape (n, classes)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            z = np.column_stack([np.zeros_like(z), z])
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return np.asarray(compute_class_probabilities(self.decision_function(X)), dtype=np.float64)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns logarithms of ``predict_proba`` for the rows of X (n, d)."""

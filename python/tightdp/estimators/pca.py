@@ -17,7 +17,6 @@ from ..algorithms.driver import make_algorithm_source
 from ..models.dense import apply_dense_affine_map
 from ..models.grid import choose_contribution_grid, exact_bound
 from ..models.records import Records
-from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import (
     as_blocks_without_targets,
     is_sparse_matrix,
@@ -28,9 +27,8 @@ from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_copy_of_estimator
-from .shared.ownership import check_not_estimator_part
-from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_estimator_features
+from .shared.private_fit import wrap_private_fit
+from .shared.sklearn_interface import BaseEstimator, TransformerMixin, require_fitted, validate_estimator_features
 from .shared.statements import UNSCALED
 
 
@@ -78,14 +76,12 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may be given in blocks. The argument y is not used.
 
         Returns the estimator itself.
         """
-        check_not_estimator_part(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = make_algorithm_source(self.random_state)
@@ -139,8 +135,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
 
         Raises ``NotFittedError`` before ``fit``.
         """
-        if not hasattr(self, "components_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "components_")
         if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_estimator_features(self, X, reset=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -34,7 +35,6 @@ from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, resolve_largest_record_weight
-from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
 from ..statement import Statement
@@ -49,11 +49,10 @@ from .preparation import (
     warn_estimator_of_unscaled_features,
 )
 from .shared import statements as stated
-from .shared.all_or_nothing import fit_copy_of_estimator
-from .shared.continued_account import ContinuedFitAccount
+from .shared.continued_account import combine_charges_of_disjoint_fits
 from .shared.nested_parameters import NestedParameters
-from .shared.ownership import check_not_estimator_part
-from .shared.sklearn_interface import NotFittedError, validate_estimator_features
+from .shared.private_fit import wrap_private_fit
+from .shared.sklearn_interface import require_fitted, validate_estimator_features
 
 NONE = 0, 0
 """Counts before the first run: of all runs, and of the later runs on records that were in no earlier run."""
@@ -147,13 +146,11 @@ class PrivateEstimator(NestedParameters):
         else:
             rehearse_algorithm_run(algorithm.plan(facts, target), nothing, facts)
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
-        check_not_estimator_part(self)
         algorithm = self._get_algorithm()
         check_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
@@ -223,20 +220,21 @@ class PrivateEstimator(NestedParameters):
         ``opened`` has the plan, the mechanisms and the payment of the release of labels. It is None if no labels were
         learned.
         """
-        account = ContinuedFitAccount(run.charged, run.history)
+        charged, history = run.charged, run.history
         if opened is not None:
-            account = ContinuedFitAccount(opened[0].charge, opened[1] + run.history)
-        if again:
-            account = ContinuedFitAccount(self.charged_, self.history_).add_run(account, disjoint)
+            charged, history = opened[0].charge, opened[1] + history
+        if again:  # only a run on other records can share the charge of earlier runs (docs/theory/blocks.md, section 4)
+            combine = combine_charges_of_disjoint_fits if disjoint else operator.add
+            charged, history = combine(self.charged_, charged), self.history_ + history
         runs, apart = self._runs if again else NONE
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
         self._w: Vector = run.parameters
-        self.history_: tuple[Mechanism, ...] = account.history
-        self.charged_: Composition = account.charged
+        self.history_: tuple[Mechanism, ...] = history
+        self.charged_: Composition = charged
         delta = Target.from_arguments(None, self.delta).delta
-        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
+        self.privacy_: Bound = run.privacy if charged == run.charged else charged.epsilon(delta)
         self.public_size_ = run.size
-        self.n_iter_ = len(account.history)
+        self.n_iter_ = len(history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
         """Raises ValueError if a run that continues the last run has other settings of the model."""
@@ -265,8 +263,7 @@ class PrivateEstimator(NestedParameters):
 
     def _require_parameters(self) -> Vector:
         """Returns the trained parameters. Raises NotFittedError before ``fit``."""
-        if not hasattr(self, "_w"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "_w")
         return self._w
 
     def _compute_scores(self, X: Any) -> Vector:

@@ -21,19 +21,17 @@ from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
-from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
 from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
 from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
-from .shared.all_or_nothing import fit_copy_of_estimator
-from .shared.ownership import check_not_estimator_part
+from .shared.private_fit import wrap_private_fit
 from .shared.sklearn_interface import (
     BaseEstimator,
-    NotFittedError,
     RegressorMixin,
+    require_fitted,
     validate_estimator_features,
     validate_regression_numbers,
 )
@@ -104,8 +102,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately to features X (n, d) and numbers y (n,), or to ``Blocks``, which hold both.
 
@@ -113,7 +110,6 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
         Returns the estimator itself.
         """
-        check_not_estimator_part(self)
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weighted_blocks(blocks, "Ridge")
@@ -187,8 +183,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
         Raises ValueError if a feature is not finite.
         """
-        if not hasattr(self, "coef_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "coef_")
         if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         features = validate_estimator_features(self, X, reset=False).astype(np.float64)

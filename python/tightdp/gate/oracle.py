@@ -278,11 +278,8 @@ class Oracle:
         scores: bool = False,
     ) -> Query:
         """Returns the query of the sum of ``part`` over a Poisson batch. The query's value is in units of ``grid``."""
-
-        def evaluate_sum_query(source: RandomSource) -> Integers:
-            return self.sum_over_batch(part, shape[0], source, q)
-
-        return Query(shape, sensitivity, q, grid, evaluate_sum_query, scale, scores)
+        evaluate = partial(self.sum_over_batch, part, shape[0], sampling_probability=q)
+        return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:

@@ -18,8 +18,8 @@ MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five iterations are usual."""
 SLACK = 1e-7
 """Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The cap is set before
-releases tell the number of features or labels. Sums for different numbers differ by less than this excess, because
-noise is calibrated to 1e-9."""
+releases tell the number of records, features or labels. Sums for different numbers differ by less than this excess,
+because noise is calibrated to 1e-9."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
 event. The threshold depends only on the logarithm of the share, so the exact share matters little."""

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 from .._support import _check
+from .._support.rounded_division import divide_rounding_down
 from ..composition import Mechanism
 from ..options import EVERY, SIZED, Neighbors
 from .checked_fields import set_mechanism_fields
 
 
 def _divide_scale_of_mechanism(scale: float, sensitivity: float) -> float:
-    """Returns ``scale / sensitivity``, rounded down to a double, so that the account never assumes too much noise."""
-    scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
-    ratio = scale / sensitivity
-    while Fraction(ratio) * Fraction(sensitivity) > Fraction(scale):
-        ratio = math.nextafter(ratio, 0.0)
-    return ratio
+    """Returns the checked ``scale``, divided by the checked ``sensitivity`` and rounded down."""
+    return divide_rounding_down(_check.positive("scale", scale), _check.positive("sensitivity", sensitivity))
 
 
 @dataclass(frozen=True, slots=True)

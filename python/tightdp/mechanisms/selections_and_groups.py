@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from .._support import _check
+from .._support.rounded_division import divide_rounding_down
 from ..composition import Composable, Composition, Mechanism, Parts
 from ..options import EVERY, Neighbors
 from .checked_fields import set_mechanism_fields
@@ -226,21 +226,13 @@ def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | N
     """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
         case Gaussian(sigma):
-            return Gaussian(_divide_noise_by_group_size(sigma, size))
+            return Gaussian(divide_rounding_down(sigma, size))
         case Laplace(scale):
-            return Laplace(_divide_noise_by_group_size(scale, size))
+            return Laplace(divide_rounding_down(scale, size))
         case DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return DiscreteGaussian(sigma, sensitivity * size)
         case DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return DiscreteLaplace(scale, sensitivity * size)
         case TreeAggregation(sigma, steps, own):  # a group has up to ``size`` contributions in a level
-            return TreeAggregation(_divide_noise_by_group_size(sigma, size), steps, own)
+            return TreeAggregation(divide_rounding_down(sigma, size), steps, own)
     return None
-
-
-def _divide_noise_by_group_size(noise: float, size: int) -> float:
-    """Returns ``noise / size``, rounded down, so that the account never assumes too much noise."""
-    found = noise / size
-    if Fraction(found) * size > Fraction(noise):
-        found = math.nextafter(found, 0.0)
-    return max(found, math.ulp(0.0))

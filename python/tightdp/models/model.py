@@ -97,7 +97,7 @@ class Model(Protocol):
 
 
 def wrap_model_gradient_matrix(
-    matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
+    matrix: Array, valid: NDArray[np.bool_], weights: Vector | None = None
 ) -> ModelGradients:
     """Returns the gradients that are the rows of a (batch, size) matrix of float32 or float64."""
     finite = valid & np.isfinite(matrix).all(axis=1)
@@ -105,7 +105,9 @@ def wrap_model_gradient_matrix(
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
     return ModelGradients(
-        [DenseLayer(matrix, ones, dense.round_dense_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
+        [DenseLayer(matrix, ones, dense.round_dense_inputs_to_units(matrix, False, finite), False)],
+        "idealised",
+        weights,
     )
 
 

@@ -23,6 +23,16 @@ def get_columns_to_preprocess(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
+def list_columns_to_preprocess(columns: Any) -> list[Any]:
+    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which Python would treat as
+    the numbers 0 and 1."""
+    keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
+    for key in keys:
+        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
+            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
+    return keys
+
+
 def convert_memory_map_to_preprocess(X: Any) -> Any:
     """Returns a memory map as blocks, and any other table unchanged."""
     return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_estimator_part
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
@@ -22,15 +20,16 @@ from .cells import (
     check_shape_to_preprocess,
     check_width_to_preprocess,
     get_columns_to_preprocess,
+    list_columns_to_preprocess,
     split_columns_to_preprocess,
 )
 from .passes import count_records_to_preprocess
-from .steps import NamedTransformers, list_named_transformers
+from .steps import CompositeTransformer
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)
-class ColumnTransformer(NamedTransformers, PrivateTransformer):
+class ColumnTransformer(CompositeTransformer):
     """Applies each private transformer to some of the columns, and joins the resulting features. Other columns are left
     out.
 
@@ -57,24 +56,12 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
     transformers: Sequence[tuple[str, Any, Any]]
-    _steps = "transformers"
+    _length = 3
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-    def _charge(self, spent: NoiseShare) -> Composition:
-        """Returns the composition of the transformers' releases."""
-        each = self._divide_share(spent)
-        return sum(
-            (
-                member._charge(each)
-                for _, member, _ in list_named_transformers(self.transformers, 3)
-                if member is not None
-            ),
-            Composition(),
-        )
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
@@ -88,7 +75,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
         """Returns, for each named part, the name, an unfitted transformer or None, the columns, and the prepared
         input."""
         table, each = self._read_table(X, reset=True)
-        given_parts = list_named_transformers(self.transformers, 3)
+        given_parts = self._list_parts()
         for _, _, columns in given_parts:
             # Wrong columns are refused before a pass over the table.
             _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))
@@ -109,18 +96,8 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
         each = self._divide_share(spent)
         for _, member, _, part in values:
             if member is not None:
-                member._release_and_learn(part, gate, each)
-                member.charged_ = member._charge(each)
-                mark_as_estimator_part(member, self)
+                self._fit_member(member, part, gate, each)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
-
-    def _divide_share(self, spent: NoiseShare) -> NoiseShare:
-        """Returns the budget of one transformer. The transformers that release something have equal shares."""
-        paying = sum(
-            member is not None and bool(member._charge(spent))
-            for _, member, _ in list_named_transformers(self.transformers, 3)
-        )
-        return spent.divide_equally(max(1, paying))
 
     def _transform_values(self, values: Any) -> NDArray[np.float64]:
         blocks = []
@@ -138,40 +115,12 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
             found.append(_convert_passthrough_to_numbers(part) if member is None else member._transform_block(part))
         return np.column_stack(found)
 
-    def _has_text_outputs(self) -> bool:
-        return any(
-            member is not None and member._has_text_outputs()
-            for _, member, _ in list_named_transformers(self.transformers, 3)
-        )
-
     def _name_outputs(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:
-            known = [str(c) if isinstance(c, str) else given[c] for c in _list_columns_to_transform(columns)]
+            known = [str(c) if isinstance(c, str) else given[c] for c in list_columns_to_preprocess(columns)]
             found += [f"{name}__{one}" for one in (known if member is None else member._name_outputs(known))]
         return found
-
-    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Joins the facts of the transformers, each under the transformer's name."""
-        released: list[str] = []
-        public: dict[str, str] = {}
-        for name, member, columns in self.transformers_:
-            public[f"columns of {name}"] = ", ".join(map(str, _list_columns_to_transform(columns)))
-            if member is not None:
-                shown, taken = member._list_facts()
-                released += [f"{name}: {one}" for one in shown]
-                public |= {f"{name}: {key}": value for key, value in taken.items()}
-        return tuple(released), public
-
-
-def _list_columns_to_transform(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which Python would treat as
-    the numbers 0 and 1."""
-    keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
-    for key in keys:
-        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
-            raise ValueError(f"columns must be names or numbers of columns of X, got {key!r}")
-    return keys
 
 
 def _take_table_columns_to_transform(whole: Any, columns: Any) -> Any:
@@ -189,7 +138,7 @@ def _take_table_columns_to_transform(whole: Any, columns: Any) -> Any:
 
 def _find_columns_to_transform(columns: Any, names: list[Any] | None, many: int) -> list[int]:
     """Returns the numbers of columns that are given by name or number. ``many`` is the number of all columns."""
-    keys, places = _list_columns_to_transform(columns), []
+    keys, places = list_columns_to_preprocess(columns), []
     if not keys:
         raise ValueError("columns must be one or more")
     for key in keys:

@@ -21,7 +21,6 @@ from ..composition import Composition
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..mechanisms import Gaussian
-from ..release.noise import RandomSource
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 
 DIGITS = 20
@@ -137,13 +136,8 @@ def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) ->
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
-
-    def evaluate_quantile_counts(source: RandomSource) -> Integers:
-        return sum_rows_to_preprocess(columns, partial(_count_quantile_excess, at, units), at.size, source)
-
-    return Query(
-        (at.size,), _bound_quantile_sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate_quantile_counts
-    )
+    evaluate = partial(sum_rows_to_preprocess, columns, partial(_count_quantile_excess, at, units), at.size)
+    return Query((at.size,), _bound_quantile_sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate)
 
 
 def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:

@@ -18,7 +18,6 @@ from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..gate.shares import NoiseShare
 from ..mechanisms import Gaussian
-from ..release.noise import RandomSource
 from . import quantiles
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 from .transformer import PrivateTransformer
@@ -202,11 +201,8 @@ def build_scaler_query(values: Values, low: Any, high: Any) -> Query:
     2^-20. The norm of this vector is at most sqrt(3).
     """
     columns = count_columns_to_preprocess(values)
-
-    def evaluate_scaler_moments(source: RandomSource) -> Integers:
-        return sum_rows_to_preprocess(values, partial(_sum_scaler_moments, low, high), 3 * columns, source)
-
-    return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate_scaler_moments)
+    evaluate = partial(sum_rows_to_preprocess, values, partial(_sum_scaler_moments, low, high), 3 * columns)
+    return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate)
 
 
 def _sum_scaler_moments(low: Any, high: Any, values: Array) -> Integers:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..composition import Composition
+from ..estimators.shared.ownership import mark_as_estimator_part
+from ..gate.gate import Gate
+from ..gate.shares import NoiseShare
+from .cells import list_columns_to_preprocess
 from .transformer import PrivateTransformer
 
 
@@ -19,22 +24,6 @@ def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[
     names = [step[0] for step in found]
     if len(set(names)) < len(names) or any(not name or "__" in name for name in names):
         raise ValueError(f"{argument} must have different names without a double underscore, got {names!r}")
-    return found
-
-
-def list_named_transformers(transformers: Any, length: int) -> list[tuple[Any, ...]]:
-    """Checks and returns the named parts of a transformer. A part is a private transformer without a budget of its own,
-    or None for "passthrough"."""
-    found = []
-    for name, given, *columns in check_names_of_transformers(transformers, "transformers", length):
-        member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given
-        if member is not None:
-            if not isinstance(member, PrivateTransformer):
-                raise TypeError(f"transformers must be those of tightdp.preprocessing: {name!r} is {given!r}")
-            for setting in ("epsilon", "noise_multiplier", "ledger", "random_state"):
-                if getattr(member, setting) is not None:
-                    raise ValueError(f"{setting} of {name!r} must be None: what contains it has one for all parts")
-        found.append((name, member, *columns))
     return found
 
 
@@ -74,3 +63,62 @@ class NamedTransformers:
                 parts[places[0]][1] = params[key]
                 setattr(self, self._steps, [tuple(part) for part in parts])
         return self
+
+
+class CompositeTransformer(NamedTransformers, PrivateTransformer):
+    """Base class of transformers that consist of named transformers, and share one budget and one account with them."""
+
+    transformers: Any
+    transformers_: list[Any]
+    """The fitted parts."""
+    _steps = "transformers"
+    _length: int
+    """Number of entries of a part: its name, its transformer and, if there are three, its columns."""
+
+    def _list_parts(self) -> list[tuple[Any, ...]]:
+        """Checks and returns the parts. The transformer of a part has no budget of its own, and is None for
+        "passthrough"."""
+        found = []
+        for name, given, *columns in check_names_of_transformers(self.transformers, "transformers", self._length):
+            member = None if columns and isinstance(given, str) and given == "passthrough" else given
+            if member is not None:
+                if not isinstance(member, PrivateTransformer):
+                    raise TypeError(f"transformers must be those of tightdp.preprocessing: {name!r} is {given!r}")
+                for setting in ("epsilon", "noise_multiplier", "ledger", "random_state"):
+                    if getattr(member, setting) is not None:
+                        raise ValueError(f"{setting} of {name!r} must be None: what contains it has one for all parts")
+            found.append((name, member, *columns))
+        return found
+
+    def _list_members(self) -> list[PrivateTransformer]:
+        return [member for _, member, *_ in self._list_parts() if member is not None]
+
+    def _divide_share(self, spent: NoiseShare) -> NoiseShare:
+        """Returns the budget of one transformer. The transformers that release something have equal shares."""
+        return spent.divide_equally(max(1, sum(bool(member._charge(spent)) for member in self._list_members())))
+
+    def _charge(self, spent: NoiseShare) -> Composition:
+        each = self._divide_share(spent)
+        return sum((member._charge(each) for member in self._list_members()), Composition())
+
+    def _fit_member(self, member: PrivateTransformer, values: Any, gate: Gate, each: NoiseShare) -> None:
+        """Fits a transformer with the budget ``each``, and marks the transformer as a part of this one."""
+        member._release_and_learn(values, gate, each)
+        member.charged_ = member._charge(each)
+        mark_as_estimator_part(member, self)
+
+    def _has_text_outputs(self) -> bool:
+        return any(member._has_text_outputs() for member in self._list_members())
+
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Joins the facts of the transformers, each under the transformer's name."""
+        released: list[str] = []
+        public: dict[str, str] = {}
+        for name, member, *places in self.transformers_:
+            for columns in places:
+                public[f"columns of {name}"] = ", ".join(map(str, list_columns_to_preprocess(columns)))
+            if member is not None:
+                shown, taken = member._list_facts()
+                released += [f"{name}: {one}" for one in shown]
+                public |= {f"{name}: {key}": value for key, value in taken.items()}
+        return tuple(released), public

@@ -15,12 +15,11 @@ from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..bound import Bound
 from ..composition import Composition
-from ..estimators.shared.all_or_nothing import fit_copy_of_estimator
-from ..estimators.shared.ownership import check_not_estimator_part
+from ..estimators.shared.private_fit import wrap_private_fit
 from ..estimators.shared.sklearn_interface import (
     BaseEstimator,
-    NotFittedError,
     TransformerMixin,
+    require_fitted,
     validate_estimator_features,
 )
 from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
@@ -30,7 +29,6 @@ from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
-from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
@@ -79,15 +77,13 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @fit_copy_of_estimator
-    @cache_decoded_blocks
+    @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d), which is an array, a table of columns, a memory map or ``Blocks``. The
         argument y is not used.
 
         Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
-        check_not_estimator_part(self)
         X = convert_memory_map_to_preprocess(X)
         spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
@@ -108,8 +104,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
 
         Raises ``NotFittedError`` before ``fit``, and ValueError for another number of columns.
         """
-        if not hasattr(self, "charged_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "charged_")
         if isinstance(X, Blocks):
             self._read_table(X, reset=False)
             return MappedBlocks(X, self._transform_block)
@@ -128,8 +123,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         ``input_features`` are the names of the columns of X. None takes the names that ``fit`` found. Raises
         ``NotFittedError`` before ``fit``, and ValueError for names that differ from the names in ``fit``.
         """
-        if not hasattr(self, "charged_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        require_fitted(self, "charged_")
         known = getattr(self, "feature_names_in_", None)
         if input_features is None:
             input_features = known if known is not None else [f"x{j}" for j in range(self.n_features_in_)]

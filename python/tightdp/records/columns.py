@@ -6,7 +6,7 @@ This module fits nothing. Bounds, labels and categories come from the caller, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
@@ -108,81 +108,6 @@ def run_attempts_for_columns(attempts: Sequence[Callable[[], Any]]) -> list[Any]
         more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         raise ValueError("; ".join(problems[:SHOWN]) + more)
     return found
-
-
-def plan_columns(
-    rows: Rows,
-    label: str,
-    categories: Mapping[str, tuple[str, ...] | Literal["learn"]],
-    bounds: Mapping[str, Bounds],
-    dropped: Collection[str] = (),
-    every: bool = False,
-    fills: Mapping[str, Fill] | None = None,
-) -> tuple[Column | LearnedColumn, ...]:
-    """Decides how each column is encoded, except for the label and the ``dropped`` columns.
-
-    Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds
-    unless ``every`` is True, which says that every column must be declared.
-    """
-    fills = fills or {}
-    run_attempts_for_columns(
-        [partial(rows.get_column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))]
-    )
-    if label in {*categories, *bounds, *dropped, *fills}:
-        raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
-
-    both = {name for name in dropped if name in categories or name in bounds}
-    names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
-    columns = run_attempts_for_columns(
-        [partial(_plan_column, name, rows, categories, bounds, dropped, fills, every) for name in names]
-    )
-    if not columns:
-        raise ValueError(f"{rows.file}: no column but the label {label!r}")
-    return tuple(columns)
-
-
-def _plan_column(
-    name: str,
-    rows: Rows,
-    categories: Mapping[str, tuple[str, ...] | Literal["learn"]],
-    bounds: Mapping[str, Bounds],
-    dropped: Collection[str],
-    fills: Mapping[str, Fill],
-    every: bool,
-) -> Column | LearnedColumn:
-    """Returns the encoding of one column, which is declared or is to be learned.
-
-    Raises ValueError if the declarations about the column contradict each other.
-    """
-    ways = [name in categories, name in bounds, name in dropped]
-    if sum(ways) > 1:
-        kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
-        raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
-    if name in fills and (name in categories or name in dropped):
-        raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
-    if name in categories:
-        known = categories[name]
-        return LearnedColumn(name, True) if known == LEARN else CategoryColumn(name, known)
-    if name in bounds:
-        given, fill = bounds[name], fills.get(name)
-        if given == LEARN or fill == LEARN:
-            return LearnedColumn(name, False, given, fill)
-        return NumberColumn(name, *given, fill)
-    if every:
-        raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
-    if not name:
-        raise ValueError(
-            'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
-            "--bounds =LOW:HIGH"
-        )
-    values = rows.read_numbers(name, allow_missing=True)
-    if ((values < 0) | (values > 1)).any():
-        raise ValueError(
-            f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
-            f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
-        )
-    fill = fills.get(name)
-    return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else NumberColumn(name, 0.0, 1.0, fill)
 
 
 def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:

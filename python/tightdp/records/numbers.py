@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
+from .text import find_repeated_column_names
 
 
 def as_table_of_numbers(X: Any) -> NDArray[Any]:
@@ -54,6 +54,6 @@ def convert_record_targets_to_doubles(y: Any) -> Any:
 def check_column_names(X: Any) -> None:
     """Raises ValueError for a data frame that has columns of the same name."""
     names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
-    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    twice = find_repeated_column_names(names)
     if twice:
         raise ValueError(f"X must have columns of different names, and these stand more than once: {', '.join(twice)}")

@@ -1,4 +1,7 @@
-"""Reads and drafts schemas. A schema declares facts about a table's columns before anybody reads the records."""
+"""Reads and drafts schemas, and plans the columns that they declare.
+
+A schema declares facts about a table's columns before anybody reads the records.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,16 @@ from .._support.strict_json import (
     read_json_file,
     read_json_value,
 )
-from .columns import LEARN, Bounds, Fill, NumberColumn, run_attempts_for_columns
+from .columns import (
+    LEARN,
+    Bounds,
+    CategoryColumn,
+    Column,
+    Fill,
+    LearnedColumn,
+    NumberColumn,
+    run_attempts_for_columns,
+)
 from .sources.rows import Rows
 from .text import MISSING, NO_VALUE, join_column_names, parse_cell_number
 
@@ -66,14 +78,20 @@ class Schema:
     """
 
     label: str
-    classes: Values
+    """Name of the column to predict."""
+    classes: Values | None
+    """Labels of a classifier. None stands for the labels that occur, which are declared public. An empty tuple stands
+    for a regression, which has no labels."""
     bounds: Mapping[str, Bounds]
-    categories: Mapping[str, Values]
+    categories: Mapping[str, Values | None]
+    """Categories of each text column. None stands for the values that occur, which are declared public."""
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
     """Numbers that replace missing numbers, by the name of the column."""
     missing: tuple[str, ...] = ()
     """Texts of cells that count as missing in all columns, as in ``TextFormat``."""
+    complete: bool = True
+    """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:
@@ -148,6 +166,64 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
     if not all(value and value == value.strip() for value in values):
         raise ValueError(f"{name} must be texts without blanks around them, none of them empty")
     return values
+
+
+def plan_columns(rows: Rows, declared: Schema, categories: Mapping[str, Values]) -> tuple[Column | LearnedColumn, ...]:
+    """Decides how each column is encoded, except for the label and the dropped columns.
+
+    ``categories`` are those of ``declared``, with the values that occur in the place of None. Raises ValueError for
+    unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds unless ``declared`` is
+    complete.
+    """
+    bounds, dropped = declared.bounds, declared.dropped
+    named = *categories, *bounds, *dropped, *declared.fills
+    run_attempts_for_columns([partial(rows.get_column, name) for name in dict.fromkeys((declared.label, *named))])
+    if declared.label in named:
+        raise ValueError(f"column {declared.label!r} is the label and cannot be a feature as well")
+
+    both = {name for name in dropped if name in categories or name in bounds}
+    names = [name for name in rows.columns if name != declared.label and (name not in dropped or name in both)]
+    columns = run_attempts_for_columns([partial(_plan_column, name, rows, declared, categories) for name in names])
+    if not columns:
+        raise ValueError(f"{rows.file}: no column but the label {declared.label!r}")
+    return tuple(columns)
+
+
+def _plan_column(name: str, rows: Rows, declared: Schema, categories: Mapping[str, Values]) -> Column | LearnedColumn:
+    """Returns the encoding of one column, which is declared or is to be learned.
+
+    Raises ValueError if the declarations about the column contradict each other.
+    """
+    bounds, dropped, fills = declared.bounds, declared.dropped, declared.fills
+    ways = [name in categories, name in bounds, name in dropped]
+    if sum(ways) > 1:
+        kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
+        raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
+    if name in fills and (name in categories or name in dropped):
+        raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
+    if name in categories:
+        known = categories[name]
+        return LearnedColumn(name, True) if known == LEARN else CategoryColumn(name, known)
+    if name in bounds:
+        given, fill = bounds[name], fills.get(name)
+        if given == LEARN or fill == LEARN:
+            return LearnedColumn(name, False, given, fill)
+        return NumberColumn(name, *given, fill)
+    if declared.complete:
+        raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
+    if not name:
+        raise ValueError(
+            'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
+            "--bounds =LOW:HIGH"
+        )
+    values = rows.read_numbers(name, allow_missing=True)
+    if ((values < 0) | (values > 1)).any():
+        raise ValueError(
+            f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
+            f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
+        )
+    fill = fills.get(name)
+    return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else NumberColumn(name, 0.0, 1.0, fill)
 
 
 def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[str] = ()) -> dict[str, Any]:

@@ -288,11 +288,11 @@ def find_largest_release_deviation(dtype: str, grid: float) -> float:
     return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
 
 
-def check_release_grid(name: str, value: Any) -> float:
-    """Returns a checked power of two in [2^-900, 2^900]."""
-    x = _check.positive(name, value)
+def check_release_grid(value: Any) -> float:
+    """Returns ``grid``, a checked power of two in [2^-900, 2^900]."""
+    x = _check.positive("grid", value)
     if math.frexp(x)[0] != 0.5 or not 2.0**-900 <= x <= 2.0**900:
-        raise ValueError(f"{name} must be a power of two in [2^-900, 2^900], got {value!r}")
+        raise ValueError(f"grid must be a power of two in [2^-900, 2^900], got {value!r}")
     return x
 
 

@@ -165,7 +165,7 @@ def exact_release(
     multiplier = _check.positive("noise_multiplier", noise_multiplier)
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
-    step = clipping.find_grid_of_sums(bound, multiplier) if grid is None else clipping.check_release_grid("grid", grid)
+    step = clipping.find_grid_of_sums(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
     sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if not _LOW <= sigma <= _HIGH / 2 or bound / step >= 2.0**62:
         raise ValueError(

@@ -41,7 +41,7 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     dtype, exact = dtypes.pop(), grid is not None
     if exact != (dtype == "int64"):
         raise ValueError(f"grid must be given for int64 totals, and for no others, got {grid!r} for {dtype}")
-    step = clipping.check_release_grid("grid", grid) if exact else 1.0
+    step = clipping.check_release_grid(grid) if exact else 1.0
     most = clipping.find_largest_release_deviation(dtype, step)
     if not sigma <= most:
         raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")

@@ -98,9 +98,9 @@ def format_stated_above(x: float, digits: int = 6) -> str:
     return _round_stated_number(x, digits, ROUND_CEILING)
 
 
-def format_stated_below(x: float, digits: int = 6) -> str:
-    """Returns ``x`` as text with ``digits`` significant digits, rounded down."""
-    return _round_stated_number(x, digits, ROUND_FLOOR)
+def format_stated_below(x: float) -> str:
+    """Returns ``x`` as text with six significant digits, rounded down."""
+    return _round_stated_number(x, 6, ROUND_FLOOR)
 
 
 def _round_stated_number(x: float, digits: int, rounding: str) -> str:

@@ -23,6 +23,7 @@ from .._support.strict_json import (
     read_json_object,
     read_json_value,
 )
+from ..models.linear import compute_class_probabilities
 from ..records.columns import CategoryColumn, Column, NumberColumn, encode_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement
@@ -174,9 +175,7 @@ class TableModel:
     def _compute_probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.model != "logistic":
             raise ValueError(f"model must be 'logistic' to have probabilities, got {self.model!r}")
-        z = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return np.asarray(compute_class_probabilities(scores), dtype=np.float64)
 
     def to_sklearn(self) -> Any:
         """Returns scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with the weights of this model.

@@ -1,6 +1,7 @@
 """Mechanisms by the scale of their noise and a sensitivity, in the units of the data."""
 
 import math
+import sys
 from fractions import Fraction
 
 import pytest
@@ -20,6 +21,11 @@ def test_no_bound_gains_by_the_quotient(scale, sensitivity):
         found = mechanism.from_scale(scale, sensitivity).noise_multiplier
         above = math.nextafter(math.nextafter(found, math.inf), math.inf)
         assert Fraction(found) <= exact < Fraction(above)
+
+
+def test_quotients_beyond_all_doubles_are_rounded_down_too():
+    assert dp.Laplace.from_scale(1e308, 1e-10) == dp.Laplace(sys.float_info.max)
+    assert dp.Gaussian.from_scale(1e-300, 1e300).epsilon(1e-5).upper == math.inf
 
 
 def test_integer_noise_keeps_both():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dp_accounting import dp_event
 
 from ... import mechanisms as m
 from ..._support import _check
+from ..._support.rounded_division import divide_rounding_down
 from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
 from ...mechanisms import PrivacyLoss, RepeatAndSelect
@@ -128,9 +128,7 @@ def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechani
 
 def invert_event_parameter_down(name: str, value: Any) -> float:
     """Returns ``1 / value``, rounded down, so that the account never assumes too much noise."""
-    x = _check.positive(name, value)
-    inverse = min(1 / x, _check.LARGEST)
-    return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
+    return divide_rounding_down(1.0, _check.positive(name, value))
 
 
 def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:

@@ -14,11 +14,11 @@ for all names that this module does not define.
 from __future__ import annotations
 
 import functools
-import math
+import inspect
 import sys
-from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, ParamSpec
 
 import dp_accounting.pld
 import numpy as np
@@ -27,6 +27,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution 
 
 from ... import mechanisms as m
 from ..._support import _check
+from ..._support.rounded_division import divide_rounding_down
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from . import answers
@@ -51,6 +52,7 @@ __all__ = [
     "identity",
 ]
 
+Arguments = ParamSpec("Arguments")
 _DEFAULT_TRUNCATION_BOUND = -50.0
 """Default of ``log_mass_truncation_bound`` in dp_accounting. This argument has no effect, because nothing is truncated
 here."""
@@ -136,18 +138,16 @@ class CertifiedDistribution(PrivacyLossDistribution):
         return bool(self.composition.symmetric)
 
 
-def _make_certified_pld(
-    mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE
-) -> CertifiedDistribution:
-    """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
+def _make_certified_pld(run: Composition | m.Mechanism | None, interval: float) -> CertifiedDistribution:
+    """Returns the distribution of a composition or a mechanism. None stands for a mechanism that reveals nothing."""
+    return CertifiedDistribution(Composition() if run is None else run * 1, interval)
 
-    Under REPLACE_ONE the mechanism is translated first. For adding or removing a record, the translation has the
-    dominating pair that ``mechanism`` has for replacing one.
-    """
-    run = Composition() if mechanism is None else mechanism * 1
-    if relation == REPLACE:
-        run = Composition(translate_parts_to_replacement(run.parts))
-    return CertifiedDistribution(run, interval)
+
+def _translate_pld_mechanism(mechanism: m.Mechanism, relation: Any) -> Composition:
+    """Returns a composition whose dominating pair for adding or removing a record is that of ``mechanism`` under
+    ``relation``, which may be REPLACE_ONE."""
+    run = mechanism * 1
+    return Composition(translate_parts_to_replacement(run.parts)) if relation == REPLACE else run
 
 
 def _sample_pld_mechanism(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
@@ -169,12 +169,8 @@ def _check_pld_sensitivity(sensitivity: Any) -> int:
 
 
 def _divide_pld_noise(name: str, noise: Any, sensitivity: Any) -> float:
-    """Returns ``noise / sensitivity``, rounded down, so that the account never assumes too much noise."""
-    deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
-    found = min(deviation / bound, _check.LARGEST)
-    if Fraction(found) * Fraction(bound) > Fraction(deviation):
-        found = math.nextafter(found, 0.0)
-    return max(found, math.ulp(0.0))
+    """Returns the checked ``noise``, divided by the checked ``sensitivity`` and rounded down."""
+    return divide_rounding_down(_check.positive(name, noise), _check.positive("sensitivity", sensitivity))
 
 
 def identity(value_discretization_interval: float = INTERVAL, pessimistic_estimate: bool = True) -> Any:
@@ -184,132 +180,91 @@ def identity(value_discretization_interval: float = INTERVAL, pessimistic_estima
     return CertifiedDistribution(Composition(), value_discretization_interval)
 
 
-def from_gaussian_mechanism(
-    standard_deviation: float,
-    sensitivity: float = 1,
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
-    sampling_prob: float = 1.0,
-    use_connect_dots: bool = True,
-    neighboring_relation: Any = ADD_OR_REMOVE,
-) -> Any:
+def _leave_lower_estimates_to(
+    estimate: Callable[Arguments, Any],
+) -> Callable[[Callable[[Any], Composition | m.Mechanism | None]], Callable[Arguments, Any]]:
+    """Returns a decorator for a function that maps the arguments of ``estimate``, a function of dp_accounting, to a
+    composition or a mechanism. None stands for a mechanism that reveals nothing.
+
+    The decorated function has the signature of ``estimate``, and returns the certified distribution of the composition.
+    Lower estimates and truncated noise are left to ``estimate``.
+    """
+    signature = inspect.signature(estimate)
+
+    def wrap_pld_builder(build: Callable[[Any], Composition | m.Mechanism | None]) -> Callable[Arguments, Any]:
+        """Returns the function that leaves lower estimates to ``estimate``, and certifies what ``build`` returns."""
+
+        @functools.wraps(build)
+        def build_distribution(*args: Arguments.args, **options: Arguments.kwargs) -> Any:
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            given = SimpleNamespace(**bound.arguments)
+            if not given.pessimistic_estimate or getattr(given, "truncation_bound", None) is not None:
+                return estimate(*args, **options)
+            return _make_certified_pld(build(given), given.value_discretization_interval)
+
+        build_distribution.__signature__ = signature  # type: ignore[attr-defined]
+        return build_distribution
+
+    return wrap_pld_builder
+
+
+@_leave_lower_estimates_to(theirs.from_gaussian_mechanism)
+def from_gaussian_mechanism(given: Any) -> Composition:
     """Returns the distribution of Gaussian noise on a Poisson sample.
 
     ``sensitivity`` bounds one record's contribution.
     """
-    if not pessimistic_estimate:
-        return theirs.from_gaussian_mechanism(
-            standard_deviation,
-            sensitivity,
-            pessimistic_estimate,
-            value_discretization_interval,
-            log_mass_truncation_bound,
-            sampling_prob,
-            use_connect_dots,
-            neighboring_relation,
-        )
-    relation = EventReading.check_and_make(neighboring_relation, None).relation
-    noise = m.Gaussian(_divide_pld_noise("standard_deviation", standard_deviation, sensitivity))
-    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval, relation)
+    relation = EventReading.check_and_make(given.neighboring_relation, None).relation
+    noise = m.Gaussian(_divide_pld_noise("standard_deviation", given.standard_deviation, given.sensitivity))
+    return _translate_pld_mechanism(_sample_pld_mechanism(noise, given.sampling_prob), relation)
 
 
-def from_laplace_mechanism(
-    parameter: float,
-    sensitivity: float = 1,
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    sampling_prob: float = 1.0,
-    use_connect_dots: bool = True,
-) -> Any:
+@_leave_lower_estimates_to(theirs.from_laplace_mechanism)
+def from_laplace_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of Laplace noise of scale ``parameter`` on a Poisson sample."""
-    if not pessimistic_estimate:
-        return theirs.from_laplace_mechanism(
-            parameter,
-            sensitivity,
-            pessimistic_estimate,
-            value_discretization_interval,
-            sampling_prob,
-            use_connect_dots,
-        )
-    noise = m.Laplace(_divide_pld_noise("parameter", parameter, sensitivity))
-    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
+    noise = m.Laplace(_divide_pld_noise("parameter", given.parameter, given.sensitivity))
+    return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-def from_discrete_laplace_mechanism(
-    parameter: float,
-    sensitivity: int = 1,
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    sampling_prob: float = 1.0,
-    use_connect_dots: bool = False,
-) -> Any:
+@_leave_lower_estimates_to(theirs.from_discrete_laplace_mechanism)
+def from_discrete_laplace_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of integer noise on a Poisson sample: P[n] is proportional to e^(-``parameter`` |n|)."""
-    if not pessimistic_estimate:
-        return theirs.from_discrete_laplace_mechanism(
-            parameter,
-            sensitivity,
-            pessimistic_estimate,
-            value_discretization_interval,
-            sampling_prob,
-            use_connect_dots,
-        )
-    noise = m.DiscreteLaplace(invert_event_parameter_down("parameter", parameter), _check_pld_sensitivity(sensitivity))
-    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
+    scale = invert_event_parameter_down("parameter", given.parameter)
+    noise = m.DiscreteLaplace(scale, _check_pld_sensitivity(given.sensitivity))
+    return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-def from_discrete_gaussian_mechanism(
-    sigma: float,
-    sensitivity: int = 1,
-    truncation_bound: int | None = None,
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    sampling_prob: float = 1.0,
-    use_connect_dots: bool = False,
-) -> Any:
+@_leave_lower_estimates_to(theirs.from_discrete_gaussian_mechanism)
+def from_discrete_gaussian_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of integer noise on a Poisson sample.
 
     P[n] is proportional to e^(-n^2 / (2 ``sigma``^2))."""
-    if not pessimistic_estimate or truncation_bound is not None:
-        return theirs.from_discrete_gaussian_mechanism(
-            sigma,
-            sensitivity,
-            truncation_bound,
-            pessimistic_estimate,
-            value_discretization_interval,
-            sampling_prob,
-            use_connect_dots,
-        )
-    return _make_certified_pld(
-        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_pld_sensitivity(sensitivity)), sampling_prob),
-        value_discretization_interval,
-    )
+    noise = m.DiscreteGaussian(given.sigma, _check_pld_sensitivity(given.sensitivity))
+    return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-def from_mixture_gaussian_mechanism(
-    standard_deviation: float,
-    sensitivities: Sequence[float],
-    sampling_probs: Sequence[float],
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
-    use_connect_dots: bool = True,
-) -> Any:
+@_leave_lower_estimates_to(theirs.from_mixture_gaussian_mechanism)
+def from_mixture_gaussian_mechanism(given: Any) -> m.Mechanism | None:
     """Returns the distribution of Gaussian noise on a sum whose sensitivity is drawn by ``sampling_probs``."""
-    if not pessimistic_estimate:
-        return theirs.from_mixture_gaussian_mechanism(
-            standard_deviation,
-            sensitivities,
-            sampling_probs,
-            pessimistic_estimate,
-            value_discretization_interval,
-            log_mass_truncation_bound,
-            use_connect_dots,
-        )
-    event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(standard_deviation, sensitivities, sampling_probs)
-    return _make_certified_pld(
-        read_gaussian_mixture_event(event, EventReading(ADD_OR_REMOVE)), value_discretization_interval
+    event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
+        given.standard_deviation, given.sensitivities, given.sampling_probs
     )
+    return read_gaussian_mixture_event(event, EventReading(ADD_OR_REMOVE))
+
+
+@_leave_lower_estimates_to(theirs.from_randomized_response)
+def from_randomized_response(given: Any) -> m.Mechanism | None:
+    """Returns the distribution of randomised response.
+
+    Under REPLACE_ONE the distribution compares the outputs for two answers. Under REPLACE_SPECIAL it compares the
+    output for an answer with a uniform output.
+    """
+    # Unlike an accountant, this function refuses parameters for which the output reveals everything or nothing.
+    _check.probability("noise_parameter", given.noise_parameter)
+    _check.check_count_argument("num_buckets", given.num_buckets, least=2)
+    event = dp_accounting.dp_event.RandomizedResponseDpEvent(given.noise_parameter, given.num_buckets)
+    return read_randomized_response_event(event, EventReading.check_and_make(given.neighboring_relation, None))
 
 
 def from_truncated_subsampled_gaussian_mechanism(
@@ -326,7 +281,7 @@ def from_truncated_subsampled_gaussian_mechanism(
     relation = EventReading.check_and_make(neighboring_relation, None).relation
     gaussian = m.Gaussian(noise_multiplier)
     cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
-    return _make_certified_pld(cut, value_discretization_interval, relation)
+    return _make_certified_pld(_translate_pld_mechanism(cut, relation), value_discretization_interval)
 
 
 def from_privacy_parameters(
@@ -336,34 +291,6 @@ def from_privacy_parameters(
     return _make_certified_pld(
         m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval
     )
-
-
-def from_randomized_response(
-    noise_parameter: float,
-    num_buckets: int,
-    pessimistic_estimate: bool = True,
-    value_discretization_interval: float = INTERVAL,
-    neighboring_relation: Any = REPLACE,
-) -> Any:
-    """Returns the distribution of randomised response.
-
-    Under REPLACE_ONE the distribution compares the outputs for two answers. Under REPLACE_SPECIAL it compares the
-    output for an answer with a uniform output.
-    """
-    if not pessimistic_estimate:
-        return theirs.from_randomized_response(
-            noise_parameter,
-            num_buckets,
-            pessimistic_estimate,
-            value_discretization_interval,
-            neighboring_relation,
-        )
-    # Unlike an accountant, this function refuses parameters for which the output reveals everything or nothing.
-    _check.probability("noise_parameter", noise_parameter)
-    _check.check_count_argument("num_buckets", num_buckets, least=2)
-    event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
-    found = read_randomized_response_event(event, EventReading.check_and_make(neighboring_relation, None))
-    return _make_certified_pld(found, value_discretization_interval)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ..._support import _check
@@ -169,11 +167,3 @@ def print_bound_of_command(
         print(f"{quantity} is infinite. --json prints it as null.")
     elif math.isinf(bound.upper):
         print("No finite upper bound is known, or affordable. --json prints it as null.")
-
-
-def check_output_writable(name: str, out: Path) -> None:
-    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
-    if not out.parent.is_dir():
-        raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
-    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise ValueError(f"{name} {out}: cannot be written")

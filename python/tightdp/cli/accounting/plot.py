@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from ... import plots
+from .. import files
 from ..progress import ProgressBar
 from . import composition as shared
 from .expression import parse_composition_text
@@ -54,7 +55,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
-    shared.check_output_writable("--out", arguments.out)
+    files.check_output_writable(arguments.out)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),

@@ -62,9 +62,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         if steps != int(steps):
             raise ValueError(f"steps must be integers, got {steps!r}")
         rows.append((PoissonSampled(Gaussian(sigma), q) * int(steps), (sigma, q, int(steps), given)))
-    if arguments.out is not None:
-        files.keep_existing_output("--out", arguments.out, arguments.force)
-        shared.check_output_writable("--out", arguments.out)
+    files.check_command_output(arguments.out, arguments.force)
     # No bar is needed if the rows themselves appear on a terminal.
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")

@@ -8,67 +8,45 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from ...records.columns import LEARN, Bounds, Fill
-from ...records.schema import MOST, Schema
+from ...records.schema import MOST, Schema, Values
 from ...records.sources.rows import Rows
 from ...records.text import NO_VALUE, parse_cell_number
 from ...tables.model import REGRESSION
 
 
-@dataclass(frozen=True)
-class Declarations:
-    """The declarations of the command line or of a schema, before the table is read."""
+def list_declared_labels(declared: Schema, rows: Rows) -> Values:
+    """Returns the declared labels, or the labels that occur if these are public.
 
-    classes: tuple[str, ...] | Literal["learn"] | None
-    """Labels of a classifier. None stands for the labels that occur, which are declared public. An empty tuple stands
-    for a regression, which has no labels."""
-    categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
-    """Categories of each text column. None stands for the values that occur, which are declared public."""
-    label: str
-    """Name of the column to predict."""
-    bounds: Mapping[str, Bounds]
-    dropped: frozenset[str] = frozenset()
-    fills: Mapping[str, Fill] = field(default_factory=dict)
-    """Numbers that replace the missing numbers of a column, by column."""
-    missing: frozenset[str] = frozenset()
-    """Texts of cells that count as missing, besides the texts of the option --missing."""
-    complete: bool = False
-    """True if every column must be declared. Otherwise an undeclared column must hold numbers in [0, 1]."""
+    Raises ValueError if there is only one label.
+    """
+    labels = declared.classes
+    if labels is None:
+        labels = _declare_occurring_values(rows, declared.label, "--classes ")
+    if labels != LEARN and len(labels) < 2:
+        raise ValueError(f"{rows.file}: column {declared.label!r} has one label only")
+    return labels
 
-    def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
-        """Returns the declared labels, or the labels that occur if these are public.
 
-        Raises ValueError if there is only one label.
-        """
-        if self.classes == LEARN:
-            return LEARN
-        labels = _declare_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
-        if len(labels) < 2:
-            raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
-        return labels
-
-    def list_categories(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
-        """Returns the declared categories of each text column, or the categories that occur if these are public."""
-        for column, values in self.categories.items() if not self.complete else ():
-            for value in () if values is None or values == LEARN else values:
-                other, equals, _ = value.partition("=")
-                if equals and other in rows.columns:
-                    raise ValueError(
-                        f"--categories {column}: {value!r} would be a category of {column!r}, and not of {other!r}: "
-                        f"give each column its own --categories, its name once; a category of this form can be "
-                        f"declared with --schema"
-                    )
-        return {
-            column: _declare_occurring_values(rows, column, f"--categories {column}=") if given is None else given
-            for column, given in self.categories.items()
-        }
+def list_declared_categories(declared: Schema, rows: Rows) -> dict[str, Values]:
+    """Returns the declared categories of each text column, or the categories that occur if these are public."""
+    for column, values in declared.categories.items() if not declared.complete else ():
+        for value in () if values is None or values == LEARN else values:
+            other, equals, _ = value.partition("=")
+            if equals and other in rows.columns:
+                raise ValueError(
+                    f"--categories {column}: {value!r} would be a category of {column!r}, and not of {other!r}: "
+                    f"give each column its own --categories, its name once; a category of this form can be "
+                    f"declared with --schema"
+                )
+    return {
+        column: _declare_occurring_values(rows, column, f"--categories {column}=") if given is None else given
+        for column, given in declared.categories.items()
+    }
 
 
 OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
@@ -124,7 +102,7 @@ def add_declaration_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def read_declarations(arguments: argparse.Namespace) -> Declarations:
+def read_declarations(arguments: argparse.Namespace) -> Schema:
     """Returns the declarations that the options or the schema make. Raises ValueError if a declaration is missing."""
     if arguments.schema is not None:
         if arguments.model == REGRESSION:
@@ -135,9 +113,7 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
             raise ValueError(
                 f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all{place}"
             )
-        s = Schema.read(arguments.schema)
-        missing = frozenset(s.missing)
-        return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, missing, complete=True)
+        return Schema.read(arguments.schema)
     if arguments.label is None:
         raise ValueError("--label must be given, the column to predict, or --schema")
     classes, public_values = arguments.classes, arguments.public_values
@@ -146,7 +122,7 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
         raise ValueError(
             f"--classes: must be left out with --model {REGRESSION}, which predicts numbers: --target-bounds"
         )
-    given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
+    given: dict[str, Values | None] = {}
     for option in arguments.categories:
         column, equals, text = option.partition("=")
         if not (column and equals) or column in given:
@@ -172,7 +148,7 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
             "--classes must be given, LABEL,LABEL,..., because the model file lists them; or learn those of many "
             "records with noise, --learn-classes; or declare all that occur to be public, --public-values"
         )
-    labels: tuple[str, ...] | Literal["learn"] | None = LEARN if arguments.learn_classes else None
+    labels: Values | None = LEARN if arguments.learn_classes else None
     if regression:
         labels = ()
     if classes is not None:
@@ -180,7 +156,8 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
         if len(labels) < 2:
             raise ValueError(f"--classes {classes}: must be at least two classes")
     dropped = frozenset(_split_declared_names(arguments.drop))
-    return Declarations(labels, given, arguments.label, bounds, dropped, _parse_declared_fills(arguments.fill))
+    fills = _parse_declared_fills(arguments.fill)
+    return Schema(arguments.label, labels, bounds, given, dropped, fills, complete=False)
 
 
 def _split_declared_names(given: list[str]) -> list[str]:

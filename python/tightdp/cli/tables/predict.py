@@ -16,7 +16,6 @@ from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...tables.model import load
 from .. import files
-from ..accounting.composition import check_output_writable
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Characters that begin a formula in a spreadsheet, and white space that may stand before such a character."""
@@ -38,12 +37,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Writes one line for each record, in the order of the records."""
-    if arguments.out is not None:
-        for given in (arguments.data, arguments.model):
-            files.forbid_output_over_input("--out", arguments.out, given)
-        files.keep_budgeted_output(arguments.out)
-        files.keep_existing_output("--out", arguments.out, arguments.force)
-        check_output_writable("--out", arguments.out)
+    files.check_command_output(arguments.out, arguments.force, (arguments.data, arguments.model))
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":
         raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")

@@ -20,7 +20,6 @@ from typing import Any
 from ...records.schema import draft_schema
 from ...records.sources.rows import Rows
 from .. import files
-from ..accounting.composition import check_output_writable
 
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
@@ -35,10 +34,10 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Writes the draft, and prints a line that says what it is."""
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".schema.json")
-    files.forbid_output_over_input("--out", out, arguments.data)
+    files.forbid_output_over_input(out, arguments.data)
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
-    check_output_writable("--out", out)
+    files.check_output_writable(out)
     written = files.read_csv_format_arguments(arguments)
     rows = Rows.read(arguments.data, written)
     drafted = draft_schema(rows, arguments.label, arguments.learn, written.missing)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ...tables.model import load
 from .. import files
-from ..accounting.composition import check_output_writable
 
 PAGE = b"<!DOCTYPE html>"
 """The bytes with which the page of a statement begins."""
@@ -28,11 +27,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page if a file for it is named."""
-    if arguments.out is not None:
-        files.forbid_output_over_input("--out", arguments.out, arguments.model)
-        files.keep_budgeted_output(arguments.out)
-        files.keep_existing_output("--out", arguments.out, arguments.force, PAGE)
-        check_output_writable("--out", arguments.out)
+    files.check_command_output(arguments.out, arguments.force, (arguments.model,), PAGE)
     statement = load(arguments.model).statement
     if arguments.out is not None:
         statement.save(arguments.out)

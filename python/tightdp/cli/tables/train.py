@@ -25,8 +25,8 @@ from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
 from ...ledger.payment import list_ledger_releases
-from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns, plan_columns
-from ...records.schema import MOST
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns
+from ...records.schema import MOST, Schema, plan_columns
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
@@ -40,7 +40,6 @@ from ...statement.column_words import (
 from ...statement.wording import AGAIN, RECORDS, list_stated_values, make_statement_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
-from ..accounting.composition import check_output_writable
 from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar
 from . import declarations
@@ -161,14 +160,14 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
-        files.forbid_output_over_input("--out", out, given)
+        files.forbid_output_over_input(out, given)
     if arguments.certify and importlib.util.find_spec("flint") is None:
         raise ValueError(f"--certify {MISSING_CHECKER}")
-    check_output_writable("--out", out)
+    files.check_output_writable(out)
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
     files.keep_existing_model_output(out, arguments.force)
-    with files.reserve_output_file("--out", out) as place:
+    with files.reserve_output_file(out) as place:
         return _train_command_model(arguments, out, place)
 
 
@@ -185,12 +184,10 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         declarations.read_declarations(arguments),
         files.read_csv_format_arguments(arguments),
     )
-    written = dataclasses.replace(written, missing=written.missing | values.missing)
+    written = dataclasses.replace(written, missing=written.missing.union(values.missing))
     rows = Rows.read(arguments.data, written)
-    labels = () if regressor is not None else values.list_labels(rows)
-    planned = plan_columns(
-        rows, values.label, values.list_categories(rows), values.bounds, values.dropped, values.complete, values.fills
-    )
+    labels = () if regressor is not None else declarations.list_declared_labels(values, rows)
+    planned = plan_columns(rows, values, declarations.list_declared_categories(values, rows))
     columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
     X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
     if X is None and regressor is not None:
@@ -461,7 +458,7 @@ def _build_command_algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _describe_command_columns(
-    values: declarations.Declarations,
+    values: Schema,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],

@@ -161,6 +161,12 @@ else:
             return y
 
 
+def require_fitted(estimator: Any, attribute: str) -> None:
+    """Raises NotFittedError unless the estimator has ``attribute``, which ``fit`` sets."""
+    if not hasattr(estimator, attribute):
+        raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet: call fit first")
+
+
 def copy_unfitted_estimator(estimator: Any) -> Any:
     """Returns an unfitted copy of an estimator. Returns None for None."""
     if estimator is None:

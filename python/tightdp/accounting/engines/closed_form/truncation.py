@@ -46,10 +46,10 @@ def charge_sample_truncation(q: float, batch_size: int, dataset_size: int) -> No
 @lru_cache(maxsize=256)
 def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
     """Returns the truncation, and the number of terms that were added up to compute the truncation."""
-    tail, terms = _sum_tail_of_truncation(dataset_size - 1, q, batch_size)
+    tail, terms = sum_tail_of_truncation(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
     most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # attained if batch_size others are sampled
-    tail, more = _sum_tail_of_truncation(dataset_size, q, batch_size + 1)
+    tail, more = sum_tail_of_truncation(dataset_size, q, batch_size + 1)
     both = tail * (Range(batch_size) / dataset_size)  # the probability that the sample is cut and holds the record
     within = Range(0.0, most.hi)
     if cut.lo > 0:
@@ -58,12 +58,7 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
     return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q)), terms + more
 
 
-def bound_tail_of_truncation(n: int, q: float, least: int) -> Range:
-    """Returns P[Bin(n, q) >= least]."""
-    return _sum_tail_of_truncation(n, q, least)[0]
-
-
-def _sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
+def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
     The sum begins at ``least`` or at ``least`` - 1, and goes away from the mode, which is the most likely number. The

@@ -288,7 +288,7 @@ def _prepare_draws_for_grid(
     """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_mixture_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
-    one, two = list(drawn), mixtures.scale_mixture_shifts(list(drawn), 2.0)
+    one, two = list(drawn), [(2 * k, weight) for k, weight in drawn]
     if replaced:
         ahead, behind, attained = two, two, two
     else:

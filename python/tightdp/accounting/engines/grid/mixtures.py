@@ -46,11 +46,6 @@ NOTHING: Weights = [(0.0, Range(1.0))]
 """The weights of a record that contributes nothing."""
 
 
-def scale_mixture_shifts(weights: Weights, factor: float) -> Weights:
-    """Returns the weights with all shifts multiplied by ``factor``."""
-    return [(shift * factor, weight) for shift, weight in weights]
-
-
 @lru_cache(maxsize=64)
 def list_mixture_draw_probabilities(
     sample_size: int, dataset_size: int

@@ -23,14 +23,6 @@ _REFINE = 28
 minimum up to about the square of this error."""
 
 
-def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
-    """Returns the smallest upper bound of epsilon(delta) over the orders searched, at least 0.
-
-    The bound is infinite if every moment is infinite.
-    """
-    return max(minimize_over_renyi_orders(lambda c: epsilon_at_renyi_order(c, log_moment(c), delta))[0], 0.0)
-
-
 def convert_moments_to_delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
     return convert_renyi_log_delta(

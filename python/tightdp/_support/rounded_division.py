@@ -1,0 +1,20 @@
+"""Divides numbers, rounded down in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ._check import LARGEST
+
+
+def divide_rounding_down(noise: float, sensitivity: float) -> float:
+    """Returns ``noise / sensitivity``, rounded down, so that an account never assumes too much noise.
+
+    Both numbers are positive. The result is a finite double above 0: a quotient below the smallest double becomes this
+    double, at which no upper bound of epsilon is finite.
+    """
+    found = min(noise / sensitivity, LARGEST)
+    if Fraction(found) * Fraction(sensitivity) > Fraction(noise):
+        found = math.nextafter(found, 0.0)
+    return max(found, math.ulp(0.0))
