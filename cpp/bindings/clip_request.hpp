@@ -15,11 +15,11 @@ inline double* data_or_null(std::optional<Doubles>& v) {
     return v ? v->mutable_data() : nullptr;
 }
 
-// Binds the function run(request, more...), which is called with the interpreter's lock held. If `grid` is 0, the sums
-// are doubles. If `grid` is positive, the exact form is computed, and the deviation is in steps of the grid. `integers`
-// tells whether `outs` are arrays of int64. `noise_indices` has, for each array, the index of the first column's noise
-// in the random stream. If `noise_indices` is None, the columns of all arrays have successive indices. `names` are the
-// names of the arguments `more`.
+// Binds the function run(request, more...), which is called with the interpreter's lock held. `names` are the names of
+// the arguments `more`. If `grid` is 0, the sums are doubles. If `grid` is positive, integers are added (the exact
+// form), and `deviation` is in steps of the grid. `integers` tells whether `outs` are arrays of int64. `noise_indices`
+// has, for each array, the index of the first column's noise in the random stream. If `noise_indices` is None, the
+// columns of all arrays have successive indices.
 template <class... More, class Run, class... Names>
 void def_clipped_sum(py::module_& m, const char* name, Run run, const Names&... names) {
     using namespace py::literals;

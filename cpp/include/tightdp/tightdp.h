@@ -9,14 +9,14 @@
  *         fputs(tightdp_last_error(), stderr);
  *     tightdp_composition_free(run);
  *
- * Mechanisms may be run in any order, and adaptively. Neighbours add or remove one record, and the bounds hold for the
- * worse of the two, unless tightdp_composition_set_neighbors() chooses another relation. A sensitivity bounds the
- * contribution of one record. Both ends of an interval are certified. The upper end is the guarantee.
+ * Mechanisms may be run in any order, and adaptively. Bounds are for the worse of two cases, an added
+ * record and a removed record, unless tightdp_composition_set_neighbors() chooses another relation. A sensitivity
+ * bounds the contribution of one record. Both ends of an interval are certified. The upper end is the guarantee.
  *
  * Functions may be called from any thread, but a composition must not be changed while another thread uses it. No
- * function throws, prints or exits. Each function returns TIGHTDP_OK or an error code from the list below. After an
- * error, tightdp_last_error() names the argument and the expected range. The composition is then unchanged, and the
- * returned interval always holds: [0, infinity] for epsilon, and [0, 1] for delta.
+ * function throws, prints or exits. A function that returns an int returns TIGHTDP_OK or an error code from the list
+ * below. After an error, tightdp_last_error() names the argument and the expected range. The composition is then
+ * unchanged, and the returned interval is [0, infinity] for epsilon and [0, 1] for delta, which always holds.
  *
  * One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches this limit may
  * be wide. A calibration computes about twenty bounds, and takes at most about half a minute. Floating-point exceptions
@@ -53,7 +53,7 @@ enum {
     TIGHTDP_INTERNAL = 4 /* a mistake in the library, or an exception that a callback threw */
 };
 
-/* A composition: all releases together. */
+/* A composition has all releases whose privacy is bounded together. */
 typedef struct tightdp_composition tightdp_composition;
 
 /* Returns an empty composition, or NULL if memory is short. */
@@ -61,7 +61,7 @@ TIGHTDP_API tightdp_composition* tightdp_composition_new(void);
 /* Frees a composition, which may be NULL. */
 TIGHTDP_API void tightdp_composition_free(tightdp_composition* run);
 
-/* Relations of the data sets that must be hard to tell apart. Their values do not change. */
+/* Neighbouring relations. Their values do not change. */
 enum {
     TIGHTDP_ADD_OR_REMOVE = 0,
     TIGHTDP_REPLACE = 1,        /* one record is replaced by any other */
@@ -69,7 +69,7 @@ enum {
 };
 
 /* Chooses the relation for which a composition is bounded, before any mechanism is added. In a calibration, the
- * callback chooses the relation of its composition. */
+ * callback tightdp_run_at chooses the relation of its composition. */
 TIGHTDP_API int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors);
 
 /* Each of the following functions adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If
@@ -83,7 +83,7 @@ TIGHTDP_API int tightdp_add_gaussian(tightdp_composition* run, double noise_mult
 /* Adds Laplace noise. noise_multiplier is the scale divided by the bound on the L1 norm, in [1e-6, 1e12]. */
 TIGHTDP_API int tightdp_add_laplace(tightdp_composition* run, double noise_multiplier, double sampling_probability,
                                     double count);
-/* Adds integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
+/* Adds integer noise to an integer that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
  * probability of n is proportional to exp(-n^2 / (2 sigma^2)) with sigma in [1e-6, 20000], or to exp(-|n| / scale) with
  * scale in [1e-6, 1e12]. */
 TIGHTDP_API int tightdp_add_discrete_gaussian(tightdp_composition* run, double sigma, double sensitivity,
@@ -115,8 +115,9 @@ TIGHTDP_API int tightdp_composition_epsilon(const tightdp_composition* run, doub
 /* Bounds delta at any finite epsilon. */
 TIGHTDP_API int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta);
 
-/* A callback that adds the releases made with a given parameter to an empty composition. If it returns any code but
- * TIGHTDP_OK, the parameter does not meet the target. The composition exists until the callback returns. */
+/* A callback of tightdp_calibrate(). It gets a parameter and an empty composition, to which it adds the releases that
+ * are made with this parameter. If it returns any code but TIGHTDP_OK, the parameter does not meet the target. The
+ * composition exists until the callback returns. */
 typedef int (*tightdp_run_at)(double parameter, tightdp_composition* run, void* context);
 
 /* Finds the least parameter in [low, high] for which the upper end of epsilon at delta is at most the target `epsilon`.
@@ -131,7 +132,7 @@ TIGHTDP_API int tightdp_calibrate(tightdp_run_at run_at, void* context, double e
 TIGHTDP_API int tightdp_noise_multiplier(double epsilon, double delta, double sampling_probability, double steps,
                                          double* noise_multiplier);
 
-/* A run of DP-SGD, for the functions below that bound a list of such runs in one call. */
+/* A run of DP-SGD. The two functions below bound the composition of an array of `count` such runs. */
 typedef struct {
     double noise_multiplier;     /* sigma / sensitivity, in [1e-6, 1e12] */
     double sampling_probability; /* in (0, 1]; 1 means no sampling */

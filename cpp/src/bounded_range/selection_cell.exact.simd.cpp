@@ -7,13 +7,13 @@ namespace tightdp::TIGHTDP_ISA {
 
 // Let F be the function of the loss t that selection_cell.hpp maximises for one k, with t, V and eta as defined there.
 // Let y = e^{-t}, let s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let low
-// and low' be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the values of V at
-// eps_k - t + eta. Then
+// and low' (`low_far`, `low_near`) be the values of V at eps_k - t for s = 0 and s = 1. Let high and high' be the
+// values at eps_k - t + eta. Then
 //     F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
 // has the form A + B/y + C y, and F is concave because V is convex. The maximum of F is where
 //     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.
-// F is evaluated at the computed position as a sum of positive terms. A small error of the position changes F only in
-// second order.
+// F is evaluated at the computed position as a sum of positive terms. `p` is p y least, and `rest` (1 - p) y least.
+// Small errors of the position change F in second order.
 void selection_cell(const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n) {
     const SelectionCell c = cell;
     for (std::size_t k = 0; k < n; ++k) {

@@ -41,7 +41,7 @@ struct ClipRequest {
     double stability = 0;                   // >= 1e-100 under Rule::normalize
     const double* weights = nullptr;        // for each row, a finite number >= 0. Null if all are 1
     const double* center = nullptr;         // for each column of all segments, a finite number. Null if not centred
-    const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0. Null if `center` is
+    const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0. Null without `center`
 
     // Step of the exact form, a power of two, or 0 for sums in doubles. In the exact form the sums are multiples of the
     // grid, and weight * max_norm / grid has to be below 2^62.
@@ -56,9 +56,9 @@ struct ClipRequest {
     double* norms = nullptr;
 };
 
-// Computes the clipped sum of a request. Throws std::bad_alloc before anything is written. Throws Interrupted if the
-// calling thread is asked to stop. The contents of the outputs are then unspecified, but no sum of a release is written
-// without its noise.
+// Computes the clipped sum of a request. If memory is short, throws std::bad_alloc before anything is written. Throws
+// Interrupted if the calling thread is asked to stop. After Interrupted the contents of the outputs are unspecified,
+// but no sum of a release is written without its noise.
 void clipped_sum(const ClipRequest& request);
 
 }  // namespace tightdp

@@ -13,12 +13,12 @@ namespace {
 // would cost time, because in each block of rows every thread reads the sums of squares of all stripes.
 constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 2;
-// Largest number of columns for which threads share the rows among them. If there are more columns, the threads share
-// the columns.
+// Largest number of columns for which the rows are divided among the threads. If there are more columns, the columns
+// are divided.
 constexpr std::size_t kNarrowColumns = 8192;
-// Number of elements in a chunk of rows, which is some 20 microseconds of work, and smallest number of rows in a chunk.
-// The sums of a chunk of 64 rows of float32 take 1/32 of the memory of these rows.
+// Number of elements in a chunk of rows, which is some 20 microseconds of work.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
+// Smallest number of rows in a chunk. The sums of 64 rows of float32 take 1/32 of the memory of these rows.
 constexpr std::size_t kChunkRows = 64;
 
 const std::size_t second_level_cache = [] {
@@ -41,7 +41,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
     row_bytes = columns * element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
-    // A tile belongs to the stripe in whose equal share of the columns the tile's middle lies.
+    // The columns are divided into `count` equal ranges. A stripe has the tiles whose middles lie in its range.
     std::size_t most_tiles = 0;
     stripes.push_back(0);
     for (std::size_t s = 1; s <= count; ++s) {
@@ -69,8 +69,8 @@ std::size_t block_rows(std::size_t bytes_per_row) noexcept {
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
     // A block has four rows if they fit in the cache beside their sums, which take as much space as two rows of
-    // float32. The rows are then read from memory once, which saves more time than reading and writing the sums for
-    // each block costs. At 142 KB a row, a tenth of the time is saved.
+    // float32. The rows are then read from memory once. This saves more time than it costs to read and write the sums
+    // for each block. At 142 KB a row, a tenth of the time is saved.
     if (kGroup * 3 / 2 * bytes_per_row <= second_level_cache * 85 / 100) return kGroup;
     // Rows of up to the cache's size are still read faster from the next cache than from memory. Longer rows are read
     // twice from memory. A block then has as many rows as possible, because the sums are read once for each block.

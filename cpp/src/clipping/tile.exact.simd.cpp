@@ -28,8 +28,8 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
 template <class T, bool transformed>
 using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 
-// Number of columns that are processed at a time, and also of running sums of squares. The number does not depend on
-// the width of the registers, so that a column always belongs to the same running sum.
+// Number of columns that are processed at a time. There are as many running sums of squares. The number does not
+// depend on the width of the registers, so that a column always belongs to the same running sum.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
@@ -133,7 +133,7 @@ struct Rows {
         for (int r = 0; r < count; ++r) s.rows[r] = static_cast<const T*>(given.rows[r]);
         s.t = given.transform;
     }
-    // Makes the rows start with the columns from j on, which are the last `left` columns.
+    // Replaces each row by a padded copy of its last `left` columns, which start at column j.
     TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, std::int64_t j, std::int64_t left) {
         for (int r = 0; r < count; ++r) s.rows[r] = padded(to.rows[r], s.rows[r] + j, left);
         if constexpr (transformed)
@@ -176,7 +176,7 @@ struct Adder {
     Rows<T, transformed, groups> of;
     Factor<T, transformed> factors[groups * kGroup];
     Sum* sums;
-    bool fresh;
+    bool fresh;  // true if the sums start from 0, whatever `sums` holds
 
     // Adds kColumns columns of the rows, from column j on.
     TIGHTDP_CLIP_INLINE void columns(Adder& s, std::int64_t j) {

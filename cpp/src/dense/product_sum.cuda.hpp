@@ -13,8 +13,8 @@ namespace tightdp::cuda {
 // queued on `stream`, without waiting for the result. Throws Error.
 void add_integer_product(const IntegerProduct& p, cudaStream_t stream);
 
-// Computes the same integers as tightdp::add_products without a release. All pointers of the request and its layers
-// point to device memory. Steps and squares of layers are computed here, and those of the request are not read. The
+// Computes the same totals as tightdp::add_products does if `release` is null. All pointers of the request and its
+// layers point to device memory. The members `steps` and `squares` of the layers are not read, but computed here. The
 // function returns when the work is queued on `stream`, without waiting for the result. Throws Error.
 template <class T>
 void add_products(const ProductSum& request, cudaStream_t stream);

@@ -24,7 +24,7 @@ constexpr double kSubtracted = 16 * u;
 constexpr double kRelative = 16 * u;
 // Largest part of a sum that may be lost by underflow.
 constexpr double kUnseen = 1e-290;
-// Units of work (runtime/work.hpp) of a step for each point of a kernel. A point was measured to take two nanoseconds.
+// Units of work (runtime/work.hpp) for each point of a Fourier transform. A point was measured to take two nanoseconds.
 constexpr std::int64_t kUnits = 2;
 
 // The worst privacy profile of the steps so far, at the losses eps = (i - n) h. A value is the excess of delta over its
@@ -44,6 +44,7 @@ class Values {
         for (const Kernel& kernel : menu) add(kernel);
     }
 
+    // Adds one step. `beyond` bounds the worst delta at n h.
     void step(double beyond) {
         work::spend(kUnits * static_cast<std::int64_t>(plan_->size() * (factors_.size() + 1)));
         const double error = 3.5 * plan_->rounding_bound() * norm() * (1 + 1e-9);

@@ -31,8 +31,8 @@ struct Fold : Kept<Product> {
     StepSums sums;
 };
 
-// One part of a composition, and its place on the lattice of a level. `count` is the number of its steps at this level,
-// and `scale` is its entry of Plan::scales.
+// One part of a composition, and its place on the lattice of a level. `count` is the number of the part's steps at this
+// level, and `scale` is the part's entry of Plan::scales.
 struct Placed {
     const Part* part;
     double count, scale;
@@ -41,15 +41,15 @@ struct Placed {
     bool keep;           // whether the store keeps the part's spectra
 };
 
-// Returns the number of steps of the composition for which one step of a level stands: 4 to the power of the number of
-// later levels.
+// Returns how many steps of the composition one step of a level represents: 4 to the power of the number of later
+// levels.
 double remaining(const Plan& plan, std::size_t level);
 
 // Returns the first `length` words of a key.
 Key beginning(const Key& key, std::size_t length);
 
-// The parts of a level on its lattice, without the product of the level before. The object also has the words of the
-// store's key that describe these parts.
+// The single steps that are multiplied in at one level (Level). The four copies of the level before are not included.
+// The object also has the words of the store's key that describe the parts of these steps.
 class LevelRun {
   public:
     LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
@@ -74,7 +74,7 @@ class LevelRun {
 
     const Plan& plan_;
     const Level& level_;
-    double remaining_;  // number of steps of the composition for which one step of this level stands
+    double remaining_;  // number of steps of the composition that one step of this level represents
     Key words_;
     std::vector<std::size_t> ends_;  // for each part, where its words end in words_
     std::vector<Placed> placed_;

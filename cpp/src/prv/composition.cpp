@@ -75,7 +75,7 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     answer.tails = composed->tails();
     answer.step = found.step;
     answer.points = static_cast<double>(found.n);
-    // The circle of grid points has no room for larger errors in epsilon.
+    // mesh() bounds the errors in epsilon. The circle of grid points has no room for larger errors.
     if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
     return composed;
 }
@@ -118,8 +118,7 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
-    // reading() bounds the errors of an eps that is read off the curve: rounding of its logarithm and of its grid
-    // point.
+    // An eps that is read off the curve is a grid point plus a logarithm. reading() bounds the rounding errors of both.
     const auto reading = [&](double eps) { return 16 * u * (std::fabs(eps) + 1); };
     if (small > error) {
         const double eps = curve.epsilon(small - error);

@@ -17,7 +17,7 @@ from ..torch.run.private_run import PrivateRun
 _FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""
 STATEMENT = "privacy_statement.json"
-"""Name of the file beside the saved model that holds the statement."""
+"""Name of the statement's file, which is saved beside the model."""
 
 
 class PrivateTrainer(Trainer):
@@ -171,7 +171,7 @@ class PrivateTrainer(Trainer):
         self._log_evaluate_save(run, ignored)
 
     def _compute_record_loss(self, model: Any, inputs: Any) -> Any:
-        """Returns the loss that ``compute_loss`` finds on a batch of one record, of shape (1,)."""
+        """Returns the loss of a batch of one record by ``compute_loss``, in shape (1,)."""
         with self.compute_loss_context_manager():
             return self.compute_loss(model, dict(inputs)).reshape(1).float()
 

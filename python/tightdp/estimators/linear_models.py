@@ -105,12 +105,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
     history_ : the mechanisms that were released, in order; if records were counted, the count comes before the training
     statement_ : the ``tightdp.Statement`` of the fit, which says what the bound covers and assumes
-    public_size_ : the number of records that the run used, which was given or released; each record counts as its
-        relative weight
+    public_size_ : the number of records that the run used, which was given or released; records with
+        weights count as in ``public_size``
     bounds_ : the ``bounds`` that the last fit used and that predictions use, as two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
-    You may publish the fitted parameters and the public facts above, and nothing else. Error messages are meant for
+    You may publish the fitted parameters and the attributes above, and nothing else. Error messages are meant for
     those who hold the data. The release has, to the last bit, the distribution that is charged, because sums are sums
     of integers and noise is sampled exactly (docs/theory/exact.md).
 
@@ -120,7 +120,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     _spent: ClassVar[NoiseShare | None] = None
-    """Budget for learning the labels, which a pipeline sets if this estimator is one of its steps."""
+    """Share of the budget for learning the labels. A pipeline sets it if this estimator is one of its steps."""
     classes: Any = field(default=None, kw_only=True)
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 

@@ -11,7 +11,7 @@ from .ledger import Ledger, name_ledger
 
 
 class LedgerPayment:
-    """The charge for one release, which a ledger pays if there is one.
+    """The payment for one run, called a release. A ledger pays the charge if ``ledger`` is not None.
 
     Each release has an identifier, which is drawn before the charge. The ledger's entry and the statement both name
     this identifier, so that two releases of equal charge can be told apart.
@@ -24,7 +24,7 @@ class LedgerPayment:
         self._note = note
 
     def spend_charge(self, charge: Composable) -> None:
-        """Spends the charge from the ledger, if there is one. Callers call this method before the first release."""
+        """Spends the charge if there is a ledger. Callers call this method before the first release."""
         if self.ledger is not None:
             self.ledger.spend(charge, note=self._note, release=self.release)
 
@@ -46,7 +46,7 @@ def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
 
 
 def list_ledger_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
-    """Returns the identifiers of the releases that ``text``, the part of a statement about its ledger, names.
+    """Returns the identifiers of releases in ``text``, which is the part of a statement about its ledger.
 
     The result is empty if the text has no identifiers, as in older versions, or is about another ledger.
     """

@@ -144,9 +144,9 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. A single mechanism is bounded by the member that reveals most among all members that release one bit.
-    A composition is bounded by the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section
-    7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    of the class. For a single mechanism, the member reveals most among all members that release one bit. For a
+    composition, the member is the Gaussian of noise multiplier ``(2 rho)^(-1/2)``, followed by randomised response if
+    ``xi > 0`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
     ----------

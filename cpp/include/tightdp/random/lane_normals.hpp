@@ -7,7 +7,7 @@
 
 namespace tightdp::random {
 
-// Computes pairs[k], k < 4: the normals with the indices 128 tile + 32 k + lane and 128 tile + 32 k + lane + 16.
+// Computes `pairs[k]` for k < 4. The normals in it have the indices i and i + 16, where i = 128 tile + 32 k + lane.
 // Compile without contraction of a * b + c to fused multiply-adds (normal.hpp).
 template <class Real>
 TIGHTDP_HD inline void lane_normals(const RandomStream& s, std::uint64_t tile, int lane,

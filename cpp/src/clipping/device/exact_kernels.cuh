@@ -35,7 +35,8 @@ __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, const d
     if (row < clip.rows) factors[row] = exact_factor<T>(clip, exact, row, squares + row * exact.tiles);
 }
 
-// Adds the integers of rows to sums[column]. Each block takes the rows of a chunk.
+// Adds the integers of each column to sums[column]. Each block takes a chunk of rows, and as many columns as it has
+// threads.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     exact_sums_kernel(DeviceClip clip, RowShare share, const double* factors, unsigned long long* sums) {

@@ -1,4 +1,4 @@
-// The memory of a team of threads ("lanes") on a device that computes one setting of a batch.
+// The memory of a team of threads ("lanes") on a device. A team computes one setting (sigma, q, steps) of a batch.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ inline constexpr std::int64_t kBatchSamples = 400;
 // The scratch memory of one team.
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
-    // The rotation e^{i size step y} - 1 of each node from one abscissa of a lane to the lane's next abscissa. Here y
-    // is the node's loss, `size` the number of lanes, and `step` the distance of neighbouring abscissae.
+    // e^{i size step y} - 1 for each node, where y is the node's loss. One abscissa of a lane and the lane's next are
+    // size step apart: `size` is the number of lanes, and `step` the distance of neighbouring abscissae.
     double turn_re[kBatchNodes], turn_im[kBatchNodes];
     Cell cells[kBatchCells];
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];

@@ -1,6 +1,6 @@
-// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B along a path, the expectation D,
-// the variable t and its mean are those of turned_path.hpp, and zeta is a point of the ray (ray_plan.hpp). The strip is
-// the range of angles around a path's angle over which the integrals along the path are bounded.
+// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B at a point h of a path, the
+// expectation D and the mean of t are those of turned_path.hpp. c + zeta is a point of the ray (ray_plan.hpp). The
+// strip is the range of angles around a path's angle over which the integrals along the path are bounded.
 #include "ray_plan.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 // Largest angle of a path, and the angle at which its strip ends. Gaussian weights decay only at angles below pi/4.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Amount in nats by which turning the paths may increase the bound on ln of the product over all steps (rays.md,
-// section 1). At about this amount, the steps of the sums are longest.
+// Largest increase, in nats, of the bound on ln prod (1 + D)^count (rays.md, section 1) by the turning of the paths. At
+// about this increase, the nodes of the sums are farthest apart.
 constexpr double kTurnNats = 45;
 // Units of work (runtime/work.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
@@ -27,8 +27,9 @@ struct GuideLaw {
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The lobe matters only
-        // beyond about |h| = -mean. The distance of the nodes is a fraction of the lobe's standard deviation.
+        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The mean is usually
+        // negative, and a lobe matters only beyond about |h| = -mean. The nodes are a fraction of the lobe's standard
+        // deviation apart.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {
@@ -41,7 +42,7 @@ struct GuideLaw {
         }
     }
 
-    // Returns count * ln(1 + |D|).
+    // Returns an estimate of count * ln(1 + |D|).
     double log_bound(double gamma) const {
         work::spend(kGuideUnits * static_cast<std::int64_t>(loss.size()));
         double sum = 0;

@@ -20,7 +20,8 @@ Function* of_system(const char* name) noexcept {
     return reinterpret_cast<Function*>(found);
 }
 
-// The functions are called through pointers, since GCC would combine direct calls of sin and cos into a call of sincos.
+// The functions are called through pointers. GCC would combine direct calls of sin and cos into a call of sincos, which
+// is defined below by these functions.
 double sine(double x) {
     static const auto found = of_system<double(double)>("sin");
     return found(x);

@@ -88,7 +88,7 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
     The answer is True for a sampled step too, because each point of the sampled curve depends on one point of the
     unsampled curve. The answer is False for an allocation, because an allocation composes the step.
     """
-    if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
+    if isinstance(mechanism, m.ZCDP):  # has no pair, but the engine "renyi" finds its best member with two outputs
         return True
     if is_or_wraps_mechanism(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
@@ -157,11 +157,11 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 
 
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
-    """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
+    """Returns sampled Gaussians that ``mechanism`` dominates if it is a mixture of Gaussians, and () otherwise.
 
-    Each shift of the mixture gives such a sample, in which smaller shifts are replaced by 0, and larger shifts by this
-    shift (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
-    losses are returned.
+    Each shift (sensitivity) of the mixture gives such a Poisson sample, in which smaller shifts are replaced by 0, and
+    larger shifts by this shift (docs/theory/mixtures.md section 1). The samples of the smallest shift and
+    of the shifts with the largest mean losses are returned.
     """
     match mechanism:
         case Replaced(inner):
@@ -176,7 +176,7 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     served = [i for i, shift in enumerate(shifts) if shift > 0 and mixture.noise_multiplier / shift < _LARGEST_NOISE]
     if not served:
         return ()
-    tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # probabilities of each shift or a larger one
+    tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # for each shift, the probability of a shift >= it
     likely = sorted(served[1:], key=lambda i: -tails[i] * (shifts[i] / shifts[-1]) ** 2)[: _MOST_SAMPLES - 1]
     found = (_build_dominated_sample(mixture, share, i) for i in (*likely, served[0]))
     return tuple(sample for sample in found if sample is not None)
@@ -220,7 +220,7 @@ def select_revealing_parts(parts: Parts) -> Parts:
 
 
 def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
-    """Tells whether the two distributions of the mechanism's pair are equal, or too close for a double to differ."""
+    """Tells whether the mechanism's parameters show that it reveals nothing."""
     match mechanism:
         case m.PureDP():
             return mechanism.nominal_epsilon == 0

@@ -33,8 +33,7 @@ _WIDE, _NEAR = 0.2, 3e-3
 stops using wide bounds at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, wide bounds take
 a hundredth of the work of narrow bounds."""
 _PART = 1e-3
-"""If bounds are slow, the search ends at a relative distance from the target of ``_PART`` times a bound's own relative
-width."""
+"""Relative tolerance of a search with slow bounds (``_SLOW``), divided by the relative width of a bound."""
 _SLOW = "grid", "allocation", "fixed_size"
 """Names of the engines that take longer for a narrow bound than for a wide one."""
 _FLOOR = 1e-300
@@ -111,7 +110,7 @@ def calibrate(
 
 
 def _explain_failed_calibration(delta: float, low: float, high: float, infinite: bool) -> str:
-    """Returns the reason why no parameter is found if epsilon is the same at all parameters."""
+    """Returns the error message for a factory whose epsilon is the same at all parameters."""
     if infinite:
         return (
             f"delta must be > 0 for this factory: at delta=0 no parameter between {low!r} and {high!r} was found "
@@ -141,7 +140,7 @@ class _CalibrationSearch:
         self._rough: dict[float, float] = {}
 
     def measure_gap(self, x: float) -> float:
-        """Returns the distance from the target of the bound of the requested width at parameter ``x``.
+        """Computes the bound of the requested width at parameter ``x``, and returns its distance from the target.
 
         The distance is the number that ``_compare_epsilon_to_calibration_target`` returns.
         """

@@ -119,7 +119,7 @@ class TightDPAccountant(PrivacyAccountant):
         If UnsupportedEventError or ValueError is raised, nothing is added.
         """
         with self._lock:
-            if not is_event_short(event):  # dp_accounting's error messages would hold all of it
+            if not is_event_short(event):  # dp_accounting's error would quote the whole event
                 refused = self._maybe_compose(event, count, False)
                 if refused:
                     raise RefusedEventError(
@@ -143,7 +143,8 @@ class TightDPAccountant(PrivacyAccountant):
 
         ``PrivacyAccountant`` calls this method, and its subclasses override it.
         """
-        # supports() asks with a count of 0, and PrivacyAccountant refuses counts that are not positive integers.
+        # supports() asks with a count of 0, for which one run is checked. PrivacyAccountant refuses all other counts
+        # that are not positive integers.
         times = count if isinstance(count, int) and count > 1 else 1
         own: list[tuple[Mechanism, int]] = []
         stated: list[tuple[Mechanism, int]] = []
@@ -251,9 +252,9 @@ class TightDPAccountant(PrivacyAccountant):
     def _translate_to_question(self) -> tuple[Composition, Neighbors]:
         """Returns the composition to bound, and the relation to bound it for.
 
-        Some mechanisms may have parameters that are stated for neighbours under "replace". Then the relation is
-        "add_or_remove", and every other mechanism is translated. The translation has, for adding or removing a record,
-        the dominating pair that the mechanism has for replacing one.
+        If some parameters are stated for neighbours under "replace", the relation is "add_or_remove". For adding or
+        removing a record, a mechanism with such parameters has the dominating pair of a replacement. Every other
+        mechanism is translated to a mechanism that also has, for adding or removing, its pair for a replacement.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:

@@ -29,7 +29,8 @@ class _CudaLibrary:
     """The interface to a library that owns arrays."""
 
     def check_doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
-        """Checks a vector, and returns it as float64 on the device. Returns None if ``value`` is None."""
+        """Returns a vector as float64 on the device, or None for None. Checks the vector's shape, and the range of its
+        entries if they are not on the device."""
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):

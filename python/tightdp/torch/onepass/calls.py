@@ -1,4 +1,4 @@
-"""Computes PyTorch's functions through which a trained parameter may go, and the factors of each record's gradient.
+"""Computes PyTorch's functions that may use a trained parameter, and the factors of each record's gradient.
 
 Each function ``use_...`` takes an array of the inputs of all records, and computes the PyTorch function of that name.
 The factors of a gradient are arrays from which its norm and its entries follow (``factors.py``).
@@ -138,7 +138,8 @@ def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = N
 def _compute_affine_norm(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> ComputedCall:
     """Returns the computed call of a norm layer whose output is ``found``.
 
-    The output is weight * normal() + bias, where ``normal()`` is the normalised input. ``shape`` has the last axes.
+    The output is weight * normal() + bias, where ``normal()`` is the normalised input. ``shape`` is that of the last
+    axes.
     """
 
     def find_gradient_factors(g: Any) -> Parts:
