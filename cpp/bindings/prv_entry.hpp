@@ -1,4 +1,5 @@
-// Converts a run of the PRV engine, some steps with the same distribution, from and to the tuples that Python uses.
+// Converts runs of the PRV engine from and to the tuples that Python uses. A run is a number of steps with the same
+// distribution.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ inline prv::Run run(const Entry& entry) {
     throw std::invalid_argument("unknown law " + name);
 }
 
-// Converts a run to a tuple. The member `spread` of a Gaussian is left out, since cells do not depend on it.
+// Converts a run to a tuple. The member `spread` of a Gaussian is left out, since prv::cells() does not read `spread`.
 inline Entry entry_of(const prv::Run& run) {
     using namespace prv;
     if (const auto* l = std::get_if<GaussianLaw>(&run.law)) return {"gaussian", l->mu, 1, run.count, run.failure};

@@ -61,7 +61,7 @@ class Composable:
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
     """Function that returns the composition for groups of records. This attribute is set in ``__init__.py``."""
     _draw_curves: ClassVar[Callable[..., Figure]]
-    """Function that draws the curves, ``plots.privacy``. This attribute is set in ``__init__.py``."""
+    """Function that draws the curves (``plots.privacy``). This attribute is set in ``__init__.py``."""
     _certify: ClassVar[Callable[..., CompositionCertificate]]
     """Function that returns the certificate of a bound. This attribute is set in ``__init__.py``."""
 
@@ -194,12 +194,12 @@ class Composable:
     def gdp(self, delta: float = 0.0, *, neighbors: Neighbors = "add_or_remove") -> Bound:
         """Returns bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
 
-        This means that in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta``
-        and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
-        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. Sampling
-        does not decrease the mu of a Gaussian at ``delta=0``, because sampling does not help far in the tails. A small
-        ``delta`` leaves the tails out. The bounds aim at a relative width of 1/1000 (docs/theory/conversions.md section
-        15). Source: Dong, Roth and Su (2022), Definition 4.
+        The mechanism is compared with a Gaussian of noise multiplier 1/mu. For every epsilon >= 0 and in both
+        directions, delta(epsilon) is at most the larger of ``delta`` and the Gaussian's delta(epsilon). No test then
+        has a type II error that is smaller than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian
+        differential privacy itself. Sampling does not decrease the mu of a Gaussian at ``delta=0``, because sampling
+        does not help far in the tails. A small ``delta`` leaves the tails out. The bounds aim at a relative width of
+        1/1000 (docs/theory/conversions.md section 15). Source: Dong, Roth and Su (2022), Definition 4.
 
         ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
 
@@ -444,7 +444,7 @@ class Composition(Composable):
         return self._latest
 
     def _get_pieces(self) -> tuple[tuple[Any, int], ...]:
-        """Returns the sums and multiples that are still to be merged, or the parts if that is done.
+        """Returns the sums and multiples that are still to be merged, or the parts if everything is merged.
 
         This method may run while another thread merges. The merging thread sets the parts before it drops the sums and
         multiples, and this method reads the two in the opposite order. So this method never finds both missing.

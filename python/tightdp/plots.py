@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 WIDTH = 1e-3
-"""Default of ``width``, the relative width of bounds in a figure: a tenth of ``_THIN_WIDTH``, which the eye can see."""
+"""Default of ``width``, the relative width of bounds in a figure. The eye can see ten times this width
+(``_THIN_WIDTH``)."""
 POINTS = 81
 """Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

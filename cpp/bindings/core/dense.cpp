@@ -74,8 +74,8 @@ Matrix<T> tanh_of(const Matrix<T>& x) {
                      [&](T* out) { tightdp::tanh_of(x.data(), static_cast<std::int64_t>(x.size()), out); });
 }
 
-// A layer as (inputs, errors, steps, squares, bias, transform). `transform` is (center, inverse_scale, column_squares),
-// or None if gradients are neither centred nor scaled.
+// A layer as (inputs, errors, steps, squares, bias, transform). row_units() computes `steps` and `squares` from the
+// inputs. `transform` is (center, inverse_scale, column_squares), or None if gradients are neither centred nor scaled.
 template <class T>
 using Layer = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector, bool, std::optional<std::tuple<Vector, Vector, Vector>>>;
 
@@ -87,13 +87,13 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
     tightdp::OuterSum request{};
     const auto n = std::get<0>(layers.front()).shape(0);
     py::ssize_t size = 0;
-    for (const auto& [x, errors, steps, squares, bias, moved] : layers) {
+    for (const auto& [x, errors, steps, squares, bias, transform] : layers) {
         require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
-                squares.size() == n && moved.has_value() == std::get<5>(layers.front()).has_value());
+                squares.size() == n && transform.has_value() == std::get<5>(layers.front()).has_value());
         tightdp::DenseLayer layer{x.data(),       errors.data(), extent(x, 1), extent(errors, 1), bias, steps.data(),
                                   squares.data(), nullptr,       nullptr,      nullptr,           0,    false};
-        if (moved) {
-            const auto& [center, inverse, columns] = *moved;
+        if (transform) {
+            const auto& [center, inverse, columns] = *transform;
             layer.center = center.data(), layer.inverse_scale = inverse.data(), layer.column_squares = columns.data();
             layer.padded = static_cast<std::int64_t>(columns.size());
             require(layer.padded % tightdp::kScaledPad == 0 && layer.padded >= layer.columns + bias &&
@@ -119,7 +119,7 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
 template <class T>
 using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
 
-// Converts the arguments of add_products. `totals` is empty, or has one array for each layer.
+// Returns the request for tightdp::add_products. `totals` is empty, or has one array for each layer.
 template <class T>
 tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
                                 const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets>& totals) {

@@ -1,9 +1,10 @@
 // Adds integer outer products in digits of eight bits, with tiles of 16 rows of 64 bytes
 // (docs/theory/exact-products.md, section 8).
 //
-// The instruction tdpbssd multiplies a tile of 16 outputs by 64 records with a tile of 64 records by 16 columns, and
-// adds the products to a third tile. Weights are packed as [tile][64 records][digit][output][record]. Inputs are packed
-// as [tile][64 records][digit][group of 4 records][column][record of the group].
+// The instruction tdpbssd multiplies two tiles, and adds the products to a third tile. The first tile has the weights
+// of 16 outputs and 64 records, the second the inputs of 64 records and 16 columns. Weights are packed as
+// [tile][64 records][digit][output][record]. Inputs are packed as
+// [tile][64 records][digit][group of 4 records][column][record of the group].
 #include "pack.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
@@ -28,7 +29,8 @@ class TilesInMemory {
     void store(std::int32_t* to) const {
         __builtin_memcpy(to, tiles_[tile], kTileBytes);
     }
-    // Adds to sums[m][n], for all k, the products of four bytes of row m of `left` and four bytes of row k of `right`.
+    // Adds to sums[m][n] the products of byte 4 k + i of row m of `left` and byte 4 n + i of row k of `right`, for all
+    // k and all i < 4.
     template <int sums, int left, int right>
     void multiply() {
         const auto* const a = reinterpret_cast<const signed char*>(tiles_[left]);

@@ -56,7 +56,7 @@ class Ways {
   private:
     void add(const ProductWay& way) noexcept { ways_[count_++] = way; }
 
-    // Returns the way that takes the least time for one small product, some 20 microseconds.
+    // Returns the number of the way that computes a small product fastest. The product takes some 20 microseconds.
     int fastest() const {
         if (tried_ == 1) return 0;
         std::vector<std::int64_t> times(static_cast<std::size_t>(tried_), std::numeric_limits<std::int64_t>::max());

@@ -9,9 +9,9 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window, the range of lattice points that are stored. Each moment is
-// the logarithm of E[e^{(tilt + exponent) x}] over the finite losses x, which are counted from the anchor. Anchor and
-// tilt are those of the lattice (lattice.hpp), and the exponents are TailExponents (estimate.hpp).
+// Moments that bound the mass beyond one end of the window. The window is the range of lattice points that are stored.
+// Each moment is the logarithm of E[e^{(tilt + exponent) x}] over the finite losses x, which are counted from the
+// anchor. Anchor and tilt are those of the lattice (lattice.hpp), and the exponents are TailExponents (estimate.hpp).
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end
@@ -35,9 +35,9 @@ inline double up(double a, double b) {
 // Returns the 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 
-// The privacy profile of the upper or of the lower side. value[j] is delta(x_j) without the mass at infinity, in units
-// of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative error `relative`, an absolute error `absolute` in
-// these units, and an error from the mass that `outside` describes.
+// The privacy profile of the upper side, which bounds delta from above, or of the lower side (lattice.hpp). value[j] is
+// delta(x_j) without the mass at infinity, in units of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative
+// error `relative`, an absolute error `absolute` in these units, and an error from the mass that `outside` describes.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;

@@ -30,7 +30,7 @@ void pause() noexcept {
 constexpr int kSpins = 6000;
 
 // Number of pauses at a barrier after which a thread yields its processor. The pauses take a few microseconds. A thread
-// that is still missing then has most likely lost its processor.
+// that has not arrived by then has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
@@ -108,7 +108,7 @@ class Pool {
             int place = team_.load();
             while (place < places_ && !team_.compare_exchange_weak(place, place + 1)) {
             }
-            if (place >= places_) continue;  // the count of a closed team exceeds any number of places
+            if (place >= places_) continue;  // kClosed, the flag of a closed team, exceeds any number of places
             int team;
             while (!((team = team_.load()) & kClosed)) pause();
             body_.load()(context_.load(), place + 1, (team & ~kClosed) + 1);

@@ -80,11 +80,10 @@ def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction,
 
 
 def select_score_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
-    """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
-    al. 2021).
+    """Returns the index of the smallest noisy score (McKenna and Sheldon 2020, Ding et al. 2021).
 
-    For each score, a coin of probability exp(-rate * (score - least)) is flipped. The choice is uniform among the
-    scores whose coins succeeded."""
+    A noisy score is a score minus exponential noise of mean 1/rate. For each score, a coin of probability
+    exp(-rate * (score - least)) is flipped. The choice is uniform among the scores whose coins succeeded."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
     return up[coins.draw_index(len(up))]

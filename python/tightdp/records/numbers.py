@@ -33,7 +33,7 @@ def as_table_of_numbers(X: Any) -> NDArray[Any]:
 def refuse_dates(X: Any) -> None:
     """Raises TypeError if X is an array of dates or of durations, or a table with such a column.
 
-    NumPy would count them in a unit that depends on how they were read.
+    NumPy would convert dates to numbers in a unit that depends on how the dates were read.
     """
     types = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
     if any(getattr(each, "kind", "") in ("m", "M") for each in types):
@@ -41,9 +41,9 @@ def refuse_dates(X: Any) -> None:
 
 
 def convert_record_targets_to_doubles(y: Any) -> Any:
-    """Returns a list of targets as doubles. Each target is converted by itself.
+    """Returns a list or tuple of targets as doubles. Each target is converted by itself.
 
-    Targets that are not in a list are returned unchanged. Raises ValueError if a target is not a number.
+    Other targets are returned unchanged. Raises ValueError if a target is not a number.
     """
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y

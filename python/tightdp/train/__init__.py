@@ -9,7 +9,7 @@ Only NumPy is needed. If scikit-learn is installed, the estimators are scikit-le
 pipelines, grid searches and ``check_estimator``. Without scikit-learn, the estimators keep ``get_params``,
 ``set_params`` and ``score``.
 
-How the parts fit together, in one direction::
+The parts work together in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
@@ -17,7 +17,7 @@ How the parts fit together, in one direction::
 holds oracle, query, budget and gate. ``tightdp.algorithms`` turns releases into trained parameters, and
 ``tightdp.estimators`` offers scikit-learn's interface. This module has the public names of these packages.
 
-How to add an algorithm: docs/architecture.md.
+The page docs/architecture.md explains how to add an algorithm.
 """
 
 from ..algorithms.adaclip import AdaCliP

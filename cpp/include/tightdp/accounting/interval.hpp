@@ -11,8 +11,8 @@ struct Interval {
     double lower, upper;
 };
 
-// below() and above() return a number slightly below and slightly above a probability, to cover one rounding error. The
-// results stay in [0, 1].
+// below() returns a number slightly below a probability, and above() a number slightly above. The difference covers one
+// rounding error. The results stay in [0, 1].
 TIGHTDP_HD inline double below(double p) noexcept {
     return p > 0 ? p * (1 - 2 * kUnitRoundoff) : 0.0;
 }

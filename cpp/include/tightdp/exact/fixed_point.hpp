@@ -3,8 +3,9 @@
 //
 // A number of precision n is an array of n + 1 limbs of 32 bits, least significant first: n limbs of fraction and one
 // limb of integer part. The value of the number is the sum of a[i] 2^(32 (i - n)). A unit is 2^-32n. Every operation
-// rounds down by less than one unit, and callers keep results within [0, 2^32). The number of steps of an operation
-// depends on n alone, so that timing reveals nothing about the noise.
+// rounds down by less than one unit, and callers keep results within [0, 2^32). The number of steps of most operations
+// depends on n alone, so that their timing reveals nothing about the noise. The steps of is_zero, add_limb and subtract
+// also depend on the numbers.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,7 @@ TIGHTDP_HD_STAGE inline void divide(int n, Limb divisor, Limb* a) noexcept {
     }
 }
 
-// Replaces a, 0 < a < 2, by a 2^k in [1, 2), and returns k.
+// Multiplies a by the power 2^k that moves it into [1, 2), and returns k. Precondition: 0 < a < 2.
 TIGHTDP_HD_STAGE inline int normalise(int n, Limb* a) noexcept {
     int k = 0;
     for (int limb = 0; limb < n - 1; ++limb) {  // shifts by 32 bits while a < 2^-32

@@ -1,6 +1,6 @@
-// The formulas by which the threads of a device (GPU) compute the exact form (clipping/clipped_sum.hpp). Each row
-// becomes the same integers as on the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh.
-// Compile without contraction of a * b + c to fused multiply-adds.
+// The formulas by which the threads of a device (GPU) compute clipped sums in the exact form, as sums of integers
+// (clipping/clipped_sum.hpp). Each row becomes the same integers as on the CPU (docs/theory/clipping.md, section 7).
+// The loops are in exact_kernels.cuh. Compile without contraction of a * b + c to fused multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 
 namespace tightdp::clipping {
 
-// The squares of a row are added as on the CPU (clipping/plan.hpp), in an order that depends on the columns alone. In a
-// tile, each of 16 lanes adds columns that are 16 apart, and the lanes are added in pairs. Then the tiles of a stripe
-// are added one after the other, and then the stripes.
+// The squares of a row are added as on the CPU (clipping/plan.hpp), in an order that depends on the columns alone. A
+// tile is a range of columns, and a stripe is a range of tiles. In a tile, each of 16 lanes adds columns that are 16
+// apart, and the lanes are added in pairs. Then the tiles of a stripe are added one after the other, and then the
+// stripes.
 inline constexpr int kSquareLanes = 16;
 inline constexpr std::int64_t kSquareTile = 1024;
 inline constexpr int kMostStripes = 64;
@@ -35,9 +36,9 @@ TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, 
                        segment.first + end, kSquareLanes);
 }
 
-// Computes the factor T of a row x from the sums of squares of its tiles. The row adds the integers trunc(fl(T x_j)),
-// where fl denotes rounding to floating point. Returns T, or -T for a row whose products are computed in double because
-// of its weight.
+// Computes the factor T_k of row k from the sums of squares of its tiles. An entry x_j of the row becomes the integer
+// trunc(fl(T_k x_j)), where fl denotes rounding to floating point. Returns T_k, or -T_k for a row whose products are
+// computed in double because of its weight.
 template <class T>
 TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
                                       const double* squares) noexcept {
@@ -72,7 +73,7 @@ TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x
 
 // The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds
 // rounded normals with a standard deviation of `sigma` grid steps. The results are written as int64, or multiplied by
-// `grid` and written as floats. `grid` may be the grid's step divided by a number.
+// `grid` and written as floats. `grid` is the grid's step, which is divided by a divisor for a mean.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

@@ -1,7 +1,7 @@
-// The moment generating function (MGF) of a Gaussian mechanism on a Poisson sample, for a setting of a batch. The lanes
-// of a team (runtime/team.hpp) compute its nodes, cumulants and products together. The loops are the same as in
-// sampled_mgf.cpp, but with fixed memory. The formulas are in moments.hpp, and the proofs in docs/theory/contour.md,
-// sections 4, 5 and 7.
+// The moment generating function (MGF) M of a Gaussian mechanism on a Poisson sample, for one setting of a batch
+// (contour/batch/curve.hpp). The lanes of a team (runtime/team.hpp) together compute the nodes of the quadrature, the
+// cumulants, and M at complex arguments. The loops are the same as in sampled_mgf.cpp, but with fixed memory. The
+// formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace tightdp::contour {
 
-// Number of abscissae c + is, arguments of the MGF, whose sums a lane computes at the same time, in registers.
+// Number of abscissae (arguments c + i * s of the MGF) whose sums a lane computes at the same time, in registers.
 inline constexpr int kBatchRow = 8;
 
 // Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, where u = 2^-53,
@@ -76,8 +76,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // Rotations restart every kBatchRow abscissae. The bound on the rounding error of such short recurrences is in
-        // contour.md, section 7, instead of section 5.2.
+        // The recurrence for e^{ix} - 1 in sums_of_turns() restarts every kBatchRow abscissae. The bound on the
+        // rounding error of such a short recurrence is in contour.md, section 7, instead of section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())

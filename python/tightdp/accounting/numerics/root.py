@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 MOST_STEPS = 200
-"""Largest number of evaluations of ``gap``."""
+"""Largest number of evaluations of ``gap`` in ``find_monotone_boundary``."""
 _LONGEST = math.log(8.0)
 """Longest step in log x before points on both sides of the boundary are known."""
 
@@ -41,7 +41,7 @@ def find_monotone_boundary(
     high: float,
     tolerance: float,
 ) -> float | None:
-    """Returns a point x in [low, high] where ``gap(x)`` <= 0, close to the boundary of all such points.
+    """Returns a point x in [low, high] where ``gap(x)`` <= 0, close to the boundary of the set of all such points.
 
     Returns None if ``gap`` is positive everywhere. ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if
     ``slope`` > 0. Far from the boundary only the sign of ``gap`` matters, so its value may be infinite there. ``slope``
@@ -89,13 +89,13 @@ def _step_to_boundary_by_secant(
 ) -> float:
     """Returns the log x at which the line through two points (log x, gap) has the value -tolerance / 2.
 
-    The aim is below 0, so that the last step of the search finds a gap in [-tolerance, 0].
+    This value is below 0, so that the last step of the search finds a gap in [-tolerance, 0].
     """
-    aim = here[1] + 0.5 * tolerance
-    if not math.isfinite(aim):
-        return here[0] + math.copysign(_LONGEST, -slope * aim)
+    excess = here[1] + 0.5 * tolerance
+    if not math.isfinite(excess):
+        return here[0] + math.copysign(_LONGEST, -slope * excess)
     if before is not None and math.isfinite(before[1]) and before[0] != here[0]:
         steepness = (here[1] - before[1]) / (here[0] - before[0])
         if steepness * slope > 0:
-            return here[0] - aim / steepness
-    return here[0] - aim / slope
+            return here[0] - excess / steepness
+    return here[0] - excess / slope

@@ -2,9 +2,9 @@
 
 A pair of a mechanism is two distributions P and Q that dominate its outputs on any two neighbouring data sets. A noise
 multiplier is relative to the contribution of one record. Replacing a record changes two contributions. So under
-"replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Classes such as
-``PureDP``, and samples, need other pairs (``replacement.py``). Every part of a composition is translated before an
-engine is asked, so engines need not know about "replace".
+"replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Mechanisms on samples,
+and classes of mechanisms such as ``PureDP``, need other pairs (``replacement.py``). Every part of a composition is
+translated before an engine is asked, so engines need not know about "replace".
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def translate_parts_to_replacement(parts: Parts) -> Parts:
 def _translate_tree_aggregations(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
-    These Gaussians have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
+    These Gaussians have the tree's pair if each other record contributes to the same step in both data sets
+    (docs/theory/closed-forms.md section 6).
     """
     if not has_kind_of_mechanism(parts, m.TreeAggregation):
         return parts
@@ -153,7 +154,7 @@ def _translate_tree_aggregations(parts: Parts) -> Parts:
 def _divide_noise_for_replacement(sigma: float) -> float:
     """Returns sigma / 2, or the smallest positive double if the quotient is 0.
 
-    Every epsilon is infinite at the smallest positive double.
+    Noise as small as the smallest positive double makes every epsilon infinite.
     """
     return max(sigma / 2, math.ulp(0.0))
 

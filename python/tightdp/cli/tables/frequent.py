@@ -1,4 +1,4 @@
-"""tightdp frequent: release the frequent values of a column, with a guarantee, to declare them to tightdp train."""
+"""tightdp frequent: release the frequent values of a column with a guarantee, as categories for tightdp train."""
 
 from __future__ import annotations
 

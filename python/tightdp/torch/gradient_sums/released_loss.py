@@ -26,7 +26,8 @@ LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
 noise on gradients begin at 2^63."""
 _FINE_NOISE = 31
-"""The grid step of losses is at least 2^-31 times the noise's standard deviation, rounded down to a power of two."""
+"""Number k of bits. The grid step of losses is at least 2^-k times the noise's standard deviation, rounded down to a
+power of two."""
 
 
 class MeanLoss(NamedTuple):
@@ -85,8 +86,8 @@ class LossSum:
     def add_losses(self, records: int, places: BatchPlaces | None) -> None:
         """Clips the stored losses of the last ``records`` records and adds them. A loss that is not finite counts as 0.
 
-        With ``places`` the losses of records are taken from their places. Earlier stored losses are ignored, because
-        the loss function may have been called on zeros to test a way of computing gradients.
+        ``places`` tells which rows of the batch are records. The other rows are left out. Earlier stored losses are
+        ignored, because the loss function may have been called on zeros to test a way of computing gradients.
         """
         rows = torch.cat([each.reshape(-1) for each in self._seen]).to("cpu", torch.float64).numpy()
         self._seen.clear()

@@ -29,8 +29,8 @@ CLIPPING_SLACK = 2.0**-17
 times 2^-24, where 2^-24 is the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
 """Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or a gradient that is
-not finite, counts as 0. The clip factor, by which a longer gradient is multiplied, could be too small for the full
-precision of float32, and rounding might double it."""
+not finite, counts as 0. The clip factor of a longer gradient could be too small for the full precision of float32, and
+rounding might double it."""
 CHECKED_RECORDS = 5
 """Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
@@ -77,7 +77,10 @@ class OnePassSums(GradientSums):
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> dict[int, GradientFactors]:
-        """Returns the factors of the records' gradients. Raises ValueError if the factors miss a part of a gradient."""
+        """Returns the factors from which the records' gradients are computed (``factors.py``).
+
+        Raises ValueError if the factors miss a part of a gradient.
+        """
         axis = RecordAxis(records)
         recorder = CallRecorder(self._parameters, axis)
 
@@ -125,9 +128,9 @@ class OnePassSums(GradientSums):
     def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The sums of squares begin at ``zero``. The gradients by the weight of the largest convolution come last, when
-        their squares are the only missing part of the norms. They are formed, clipped, added and deleted for a few
-        records at a time.
+        The sums of squares begin at ``zero``. The gradients with respect to the weight of the largest convolution come
+        last, when only their squares are missing from the norms. These gradients are formed, clipped, added and deleted
+        for a few records at a time.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
         last = next(

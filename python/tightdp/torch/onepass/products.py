@@ -1,4 +1,5 @@
-"""The exact sums from one backward pass, to which records add products of integers (docs/theory/exact-products.md)."""
+"""The exact sums from one backward pass. Records add products of integers to these sums
+(docs/theory/exact-products.md)."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ MOST_HELD_ENTRIES = 1 << 24
 """Largest number of entries of gradients in memory at once: 64 MB of float32. A single record's gradient may have
 more."""
 CACHED_ENTRIES = 1 << 22
-"""Largest number of entries of the gradients of more than ``LEAST_PRODUCT_RECORDS`` records in memory at once.
-These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
-sixth faster with this limit."""
+"""The limit in place of ``MOST_HELD_ENTRIES`` if the gradients are of more than ``LEAST_PRODUCT_RECORDS`` records.
+The entries, 16 MB of float32, stay in a cache until they are added. A convolutional network of 26,000 parameters
+trained a sixth faster with this limit."""
 MOST_RECORDS_WITHOUT_TOTALS = 1 << 14
 """Largest number of records that ``dense.release_dense_products`` adds without totals."""
 LEAST_PRODUCT_RECORDS = 8
@@ -47,19 +48,18 @@ class _LastRecords(NamedTuple):
 
 
 class ProductSums(IntegerSums, OnePassSums):
-    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed, that is
-    computed entry by entry.
+    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
 
-    A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
-    gradient by the layer's output. This gradient becomes a product of two vectors of integers. The norm of the record's
-    clipped gradient is then at most the bound, in exact arithmetic. A linear layer through which a record goes at
-    several positions has a sum of such products as its gradient. This sum is not formed either, if computing its norm
-    takes less work than computing its entries. Any other gradient is formed, and is treated as the product of itself
-    and 1.
+    To form a gradient means to compute its entries. A linear layer through which a record goes once has the gradient
+    r x^T, where x is the layer's input and r the gradient by the layer's output. This gradient becomes a product of two
+    vectors of integers. The norm of the record's clipped gradient is then at most the bound, in exact arithmetic. A
+    linear layer through which a record goes at several positions has a sum of such products as its gradient. This sum
+    is not formed either, if computing its norm takes less work than computing its entries. Any other gradient is
+    formed, and is treated as the product of itself and 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
-    released, the totals are never in memory. If the model is on a CUDA device, the device clips and adds the gradients
-    of a physical batch in which no gradient is a sum of products, and it releases the sums.
+    released, the totals are never in memory. If the model is on a CUDA device, the device releases the sums. The device
+    also clips and adds the gradients of a physical batch in which no gradient is a sum of products or sparse.
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -231,7 +231,7 @@ def _is_sum_of_products(factors: GradientFactors) -> bool:
 
 
 def _join_uses_of_parameter(factors: Any) -> OuterProducts:
-    """Returns the gradients by a parameter that is used several times as one sum over the positions of all uses."""
+    """Returns the gradients by a parameter as one sum over the positions of all uses of the parameter."""
     if isinstance(factors, OuterProducts):
         return factors
     parts = factors.parts

@@ -2,8 +2,8 @@
 
 The bound of a mechanism is an upper bound of K(c), which is c times the Renyi divergence of order c + 1
 (``moments.py``). An (e, d)-DP mechanism is treated as an e-DP mechanism that fails with probability d, and then reveals
-everything. The lower bound on epsilon or delta is trivial, except for one release of ``ZCDP``. ``ZCDP`` stands for a
-class of mechanisms, its members.
+everything. The lower bound on epsilon or delta is trivial, except for one release of ``ZCDP``. ``ZCDP`` stands for the
+class of all mechanisms that satisfy zCDP. Each of these mechanisms is a member of the class.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Renyi:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon by the best order, at the part of ``delta`` that the failures of (epsilon, delta)-DP
-        mechanisms leave.
+        """Bounds epsilon by the best order, at the delta that remains after failures.
 
-        For one release of a zCDP mechanism, the lower end is the largest lower end of the members that are tried.
+        The probability that an (epsilon, delta)-DP mechanism fails is taken from ``delta`` first. For one release of a
+        zCDP mechanism, the lower end is the largest lower end of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
@@ -81,8 +81,8 @@ ENGINE = Renyi()
 def _has_known_moments(mechanism: m.Mechanism) -> bool:
     """Tells whether a finite bound of a moment is known.
 
-    A repeated run has such a bound if all its parts have. Its gain of selecting is finite then, and is not computed
-    here.
+    A ``RepeatAndSelect`` has such a bound if all parts of the repeated run have one. The amount that selecting adds to
+    the moment is then finite, and is not computed here.
     """
     if isinstance(mechanism, RepeatAndSelect):
         return all(_has_known_moments(one) for one, _ in mechanism.parts)
@@ -96,14 +96,14 @@ _LOW_ORDER = 0.01
 def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:
     """Returns the single zCDP mechanism that a composition consists of, or None.
 
-    For such a composition a member with two outputs gives a lower end.
+    For such a composition, members of the class give a lower end.
     """
     mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
 def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
-    """Returns the smallest ``value`` of c and K(c) over the orders that are searched.
+    """Returns the minimum of ``value(c, K(c))`` over the orders that are searched.
 
     If there are many parts, the best order is first estimated from a few parts that are spread over all parts. Near
     this order the moments of all parts are added up, for as many orders as the budget allows.
