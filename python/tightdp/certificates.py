@@ -40,7 +40,7 @@ class Certificate:
     delta : the given delta, in [0, 1), or None.
     lower, upper : the ends of the quantity that is None.
 
-    The constructor checks nothing. ``from_json`` raises ValueError for text that is no certificate.
+    The constructor checks nothing. ``from_json`` raises ValueError for text that does not hold a certificate.
 
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"

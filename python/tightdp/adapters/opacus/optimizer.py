@@ -199,7 +199,7 @@ class ExactOpacusOptimizer(_Base):
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
-        ``physical`` physical batches were added together. Each counts as new, but for one if the sampler has drawn no
+        ``physical`` physical batches were added together. Each counts as new, except one if the sampler has drawn no
         batch since the last count.
         """
         now = self._count_drawn_batches()
