@@ -53,7 +53,8 @@ def install(*extras: str, place: Path = VENV) -> None:
     youngest = max(path.stat().st_mtime for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file())
     if not any(wheel.stat().st_mtime > youngest for wheel in WHEELS.glob("*.whl")):
         shutil.rmtree(WHEELS, ignore_errors=True)
-        defined = "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON", "-Ccmake.define.TIGHTDP_CUDA=AUTO"
+        # The short option -C is unknown to the pip 23.0 of Debian's Python 3.11.
+        defined = [f"--config-settings=cmake.define.TIGHTDP_{each}" for each in ("BUILD_TESTS=ON", "CUDA=AUTO")]
         pip("wheel", ".", "--no-deps", "--wheel-dir", WHEELS, *defined, place=place)
     (wheel,) = WHEELS.glob("*.whl")
     pip("install", f"{wheel}[{','.join(extras)}]", place=place)

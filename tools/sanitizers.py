@@ -54,8 +54,11 @@ def main() -> int:
 
 def build() -> None:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", ".", "--no-deps"]
-    command += ["--upgrade", "--target", str(BUILT), f"-Cbuild-dir={BUILT}-objects"]
-    command += ["-Ccmake.define.TIGHTDP_SIMD_OPTIMIZATION=-O1", "-Ccmake.define.TIGHTDP_BUILD_TESTS=ON"]
+    command += ["--upgrade", "--target", str(BUILT), f"--config-settings=build-dir={BUILT}-objects"]
+    command += [
+        "--config-settings=cmake.define.TIGHTDP_SIMD_OPTIMIZATION=-O1",
+        "--config-settings=cmake.define.TIGHTDP_BUILD_TESTS=ON",
+    ]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "CXXFLAGS": FLAGS})
 
 
