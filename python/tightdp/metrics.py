@@ -136,8 +136,8 @@ def accuracy(
     Each record adds one to a single count. The number of records stays private. Guarantee: the privacy of
     Gaussian(noise_multiplier), add/remove one record.
 
-    Raises ValueError or TypeError, which names the argument, before anything is charged, and ``BudgetExceeded`` if the
-    ledger refuses the charge.
+    Raises ValueError or TypeError, which names the argument, before anything is charged. Raises ``BudgetExceeded`` if
+    the ledger refuses the charge.
 
     >>> import tightdp as dp
     >>> from tightdp.metrics import accuracy
@@ -222,7 +222,10 @@ def confusion_matrix(
 
 
 def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the labels and the predictions. Each cell keeps its type, so no record changes other records' cells."""
+    """Returns the labels and the predictions.
+
+    Each cell keeps its own type. With one type for all, a record could change other records' cells.
+    """
     true, predicted = (_read_labels_of_metric(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")

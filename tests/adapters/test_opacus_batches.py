@@ -17,6 +17,7 @@ from tightdp.adapters import opacus as ours
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook:UserWarning", "ignore:Secure RNG:UserWarning"),
+    pytest.mark.filterwarnings("ignore:with poisson_sampling=False:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
 

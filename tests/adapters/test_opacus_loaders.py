@@ -18,7 +18,11 @@ from torch.utils.data import (
 
 from tightdp.adapters import opacus as ours
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook:UserWarning", "ignore:Secure RNG:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Full backward hook:UserWarning",
+    "ignore:Secure RNG:UserWarning",
+    "ignore:with poisson_sampling=False:UserWarning",
+)
 
 
 def make(loader, engine=None, **options):

@@ -75,6 +75,16 @@ class Tied(torch.nn.Module):
 
 
 @pytest.mark.parametrize("model", [network, Tied], ids=["network", "tied"])
+def test_batches_that_are_no_poisson_samples_are_warned_of(model):
+    made = model()
+    with pytest.warns(UserWarning, match="^with poisson_sampling=False the account is that of Poisson samples"):
+        ours.PrivacyEngine().make_private(
+            module=made, optimizer=torch.optim.SGD(made.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=C,
+            data_loader=DataLoader(data(), batch_size=16), poisson_sampling=False,
+        )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:with poisson_sampling=False")
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_gradients_that_are_kept_are_those_that_opacus_copies(model, reduction):
     found = []

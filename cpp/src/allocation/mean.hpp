@@ -12,8 +12,8 @@
 
 namespace tightdp::allocation {
 
-// The values of a privacy loss that have positive probability, and their P-masses. The losses ascend up to rounding
-// errors.
+// The values of a privacy loss that have positive probability, and their P-masses. The losses ascend, except for
+// rounding errors.
 struct Atoms {
     std::vector<double> loss, mass;
     double infinity = 0;        // P-mass where Q vanishes
@@ -30,14 +30,16 @@ struct Mean {
     double work = 0;  // number of products, each of which takes about a nanosecond
 };
 
-// Computes `upper` and `lower` for t = `steps` in [1, 2^53). `law` is the privacy loss distribution of the pair (P, Q)
-// of one step's outputs with the record and without it. Once slack and errors are applied as described at Mean, `upper`
-// dominates (pld/law.hpp) the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t), and `lower` is dominated by this pair. The
-// reversed distributions bound the reversed pair in the same way (allocation.md, section 2).
+// Computes `upper` and `lower` for t = `steps` in [1, 2^53). P and Q are the distributions of one step's output
+// with the record and without it, and `law` is the privacy loss distribution of (P, Q). Once slack and errors are
+// applied as described at Mean, `upper` dominates (pld/law.hpp) the pair ((1/t) sum_i Q^{i-1} P Q^{t-i}, Q^t), and
+// `lower` is dominated by this pair. The reversed distributions bound the reversed pair in the same way (allocation.md,
+// section 2).
 //
-// The lattice of values has the points e^{ih}, where h = 2^-j with 1 <= j <= 14. `floor` in (0, 1) is the probability
-// that may be lost at either end. Losses outside of [-600, 600] count as infinite in `upper`, and are dropped from
-// `lower`. Throws std::length_error if a lattice would need more than `most_cells` points.
+// The lattice of values (Sum) has the points e^{ih}, where h = 2^-j with 1 <= j <= 14. `floor` in (0, 1) is the
+// probability that may be lost at either end of the lattice. Losses outside of [-600, 600] count as infinite in
+// `upper`, and are dropped from `lower`. Throws std::length_error if a lattice would need more than `most_cells`
+// points.
 Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells);
 
 // First moments, which are masses times values, are stored as multiples of 1/kUnit. These multiples neither overflow
@@ -56,7 +58,7 @@ struct Sum {
     CompensatedSum at_offset;  // mass at the offset itself
     CompensatedSum at_zero;    // mass at 0, if the offset is positive
     CompensatedSum infinity;   // first moment of the infinitely large values
-    double slack = 0, rel = 0;  // bounds on the relative errors of the values offset + v, and of masses
+    double slack = 0, rel = 0;  // bounds on relative errors: `slack` of the values offset + v, `rel` of masses
 
     void add(std::size_t cell, double to_q, double to_p) {
         q[cell] += to_q;

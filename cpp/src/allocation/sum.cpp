@@ -4,8 +4,8 @@
 // The sum of a point of cell I and a point of cell I - k, where k >= 0, goes to cell I + o. The number o satisfies
 // e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to the same o are consecutive.
 // Therefore the mass of each cell of the result is a sum over o. Each term is the mass of a cell I times the mass of a
-// window of cells I - k. Sums of 1, 2, 4, ... consecutive cells are tabulated, and the sum of a window is composed of
-// these sums. No digits cancel, because nothing is subtracted.
+// window. The window consists of the cells I - k for all k with this o. Sums of 1, 2, 4, ... consecutive cells are
+// tabulated, and the sum of a window is composed of these sums. No digits cancel, because nothing is subtracted.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,10 +23,10 @@ using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
 // Number of cells of the result that are computed at a time. Four arrays of this length fit into the first-level cache.
 constexpr Index kBlock = 512;
-// Number of runs (see Run) that are added up before their sum is added to the result. Rounding errors grow with kChunk
-// plus the number of such sums.
+// Number of runs (Run) whose terms are added up before their sum is added to the result. Rounding errors grow with
+// kChunk plus the number of these sums.
 constexpr int kChunk = 32;
-constexpr int kMostPieces = 32;  // largest number of tabulated sums of which a window is composed
+constexpr int kMostPieces = 32;  // largest number of tabulated sums that make up a window
 
 // The interval [from, to] of all k with the same o.
 struct Run {
@@ -38,8 +38,8 @@ std::vector<Run> runs(double h, Index least, Index most) {
     std::vector<Run> found;
     Index from = 0;
     for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
-        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide whether this condition holds, either
-        // cell is valid (allocation.md, section 4).
+        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding errors decide whether this condition holds for a
+        // k, either of o and o - 1 is valid (allocation.md, section 4).
         const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
         const Run run{o, std::max(from, least), std::min(to, most)};
         if (run.from <= run.to) found.push_back(run);
@@ -64,8 +64,8 @@ class Blocks {
         }
     }
 
-    // Writes pointers to `pieces` and returns the number of pointers. If their i-th entries are added up, the result is
-    // the sum of the entries i + at, ..., i + at + length - 1 of the padded array.
+    // Fills `pieces` with pointers p into the table, and returns the number of pointers. The sum of p[i] over all
+    // pointers is the sum of the entries i + at, ..., i + at + length - 1 of the padded array.
     int window(Index at, Index length, const double** pieces) const {
         int count = 0;
         for (int b = static_cast<int>(table_.size()) - 1; b >= 0; --b)

@@ -6,7 +6,7 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Functions that load kLanes consecutive numbers as doubles, and store doubles as numbers of type float or double.
+// run_of() loads kLanes consecutive numbers as doubles. put_run() stores doubles as numbers of type float or double.
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 
 TIGHTDP_VINLINE Vec run_of(const float* p) {
@@ -26,7 +26,8 @@ TIGHTDP_VINLINE void put_run(double* p, Vec v) {
     store(p, v);
 }
 
-// Returns column o of `count` rows, one row in each lane. If count < kLanes, the last row fills the remaining lanes.
+// Returns column o of `count` rows. Lane i has the entry of row i. If count < kLanes, the last row fills the remaining
+// lanes.
 template <class T>
 TIGHTDP_VINLINE Vec column(const T* rows, std::int64_t stride, std::int64_t o, std::int64_t count) {
     if (stride == 1 && count == kLanes) return run_of(rows);

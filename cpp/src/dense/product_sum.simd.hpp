@@ -6,7 +6,7 @@
 
 namespace tightdp {
 
-// Number of records whose sum a double holds exactly, since each record adds less than 2^31 to an entry.
+// Largest number of records in a call. A sum of 2^14 terms below 2^31 is below 2^53, so a double holds it exactly.
 inline constexpr std::int64_t kRowRecords = 1 << 14;
 
 // The arguments of RowSum::add, which computes totals[j] += sum_k trunc(weights[k] x[k][j]) modulo 2^64 over the

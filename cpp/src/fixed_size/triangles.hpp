@@ -9,7 +9,7 @@ namespace tightdp::fixed_size {
 
 // Returns kernels for the pairs ((1-q) N(c) + q N(a), (1-q) N(c) + q N(b)) with a, b, c of norm at most 1. N(x) is the
 // normal distribution with mean x and standard deviation 1/mu. Each pair is dominated by one of the kernels or by a
-// mixture of two kernels. Kernels have the losses (i - n) h. Preconditions: mu > 0, 0 < q < 1.
+// mixture of two kernels. The finite losses of kernels are (i - n) h, i = 0 .. 2n. Preconditions: mu > 0, 0 < q < 1.
 std::vector<Kernel> triangles(double mu, double q, std::size_t n, double h);
 
 // Returns upper bounds on the worst delta at eps = 0, h, .. n h after `blocks` blocks of `count` steps each. An

@@ -16,14 +16,14 @@
 namespace tightdp::grid {
 namespace {
 
-// The engine answers in attempts. An attempt makes a plan of lattices (plan.hpp), composes the distributions by it
-// (run.hpp), and reads bounds off the two curves (profile.hpp). plan.hpp explains tilts and windows, and pld/law.hpp
-// atoms. The width of bounds is upper - lower, and their relative width is this difference divided by `upper`. A nat is
-// a difference of 1 between natural logarithms.
+// The engine answers in attempts. An attempt makes a plan of lattices (plan.hpp), and composes the distributions as
+// planned (run.hpp). Bounds are then read off an upper and a lower curve (profile.hpp). Tilts and windows are explained
+// in plan.hpp, and atoms in pld/law.hpp. The width of bounds is upper - lower, and their relative width is this
+// difference divided by `upper`. A nat is a difference of 1 between natural logarithms.
 
-// ln of the fraction of the requested width that cutting off right tails may use up.
+// Cutting off right tails may use up the fraction e^kCut of the requested width.
 constexpr double kCut = -4.6;
-// ln of the largest width of ln delta for which a plan is made.
+// Largest Target::log_width for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
@@ -33,28 +33,28 @@ constexpr double kMostWork = 2;
 // the search.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
-// Smallest factor on Attempt::finer from one attempt to the next, if the width fell by less than a tenth.
+// Smallest factor by which Attempt::finer is multiplied after an attempt that reduced the width by less than a tenth.
 constexpr double kCautious = 0.1;
 // If the relative width of an interval exceeds kLost, the plan is assumed to have missed the answer. At most kHalvings
 // bisections follow.
 constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
-// ln of the delta below which the engine computes an upper bound by one moment, and no lattice.
+// ln of a tiny delta. Below this delta, the engine computes an upper bound by one moment instead of lattices.
 constexpr double kNothing = -700;
-// Number of times that right tails are cut off to improve a guess at delta (about_delta), and the precision, in nats,
-// of a guess that is found by bisection. This precision suffices, because the plan is made for a delta 6 nats below the
-// guess.
+// Number of times that about_delta() cuts off right tails to improve a guess at delta.
 constexpr int kCuts = 3;
+// Precision, in nats, of a guess that about_delta() finds by bisection. This precision suffices, because the plan is
+// made for a delta 6 nats below the guess.
 constexpr double kNats = 1;
 // Smallest delta for which epsilon_within() first compares delta with delta(0).
 constexpr double kLarge = 0.02;
 // If epsilon is more than this many standard deviations below the mean loss, delta may be 1 within the requested width.
 // This is tested without a lattice.
 constexpr double kDeviations = 8;
-// If bounds at an epsilon that were read off another epsilon's curve are wider than kRead requested widths, the epsilon
-// gets a composition of its own.
+// Bounds at an epsilon may be read off the curve that was composed for another epsilon. If such bounds are wider than
+// kRead requested widths, the epsilon gets a composition of its own.
 constexpr double kRead = 2;
-// Number of consecutive epsilons whose bounds are too wide (kRead), after which no further bounds are read off a curve.
+// After kWide consecutive epsilons whose bounds are too wide (kRead), no further bounds are read off a curve.
 constexpr std::size_t kWide = 16;
 // The normal approximation is tried for compositions of at least kLong steps if the relative width of the lattice's
 // bounds exceeds kCoarse. The approximation is tried for at most kFewParts parts, because each part takes some
@@ -109,8 +109,8 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// Intersects the bounds with the bounds of the normal approximation. The approximation has its own units of work, so it
-// is used even if the budget is spent. These units are charged too.
+// Intersects the bounds with the bounds of the normal approximation. The approximation has its own units of work, so
+// the approximation is used even if the budget is spent. Its units are charged too.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
@@ -192,9 +192,9 @@ struct Curves {
     }
 };
 
-// Settings of one attempt. `asked` is the requested relative width, and `finer` a factor on the part of this width that
-// the lattice may cause. The mass outside of the windows is smaller than the width requires by the factor
-// e^{-more_tail}. The relative error of sums is assumed to be e^{-digits}.
+// Settings of one attempt. `asked` is the requested relative width, and `finer` is the fraction of this width that the
+// lattice may cause. The mass outside of the windows may cause the fraction e^{-more_tail} of this width. The relative
+// error of sums is assumed to be e^{-digits}.
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
@@ -307,7 +307,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // make_plan() computes the width that a cell adds. The formula holds for small changes of ln delta only.
+        // make_plan() uses a formula that holds for small changes of ln delta only. So log_width is limited.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -328,11 +328,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) by a bound from one moment E[e^{tY}] of the loss Y (Saddle), after right tails of mass
-// e^{cut} delta were cut off. The first bound is made nearly without a cut, and each later one with the cut for the
-// bound before. One moment bounds a heavy tail badly, and the cut for a much too large bound may remove all mass beyond
-// epsilon. The next bound is then smaller than the mass that was cut off. In this case the function searches for the
-// largest delta whose own cut leaves a bound of at least this delta.
+// Estimates ln delta(epsilon) by a bound from one moment E[e^{tY}] of the loss Y (Saddle). One moment bounds a heavy
+// tail badly, so right tails of mass e^{cut} times a guess at delta are cut off first. The first guess is tiny, and
+// each bound is the next guess. The cut for a much too large guess may remove all mass beyond epsilon. The next bound
+// is then smaller than the mass that was cut off. In this case the function searches for the largest delta whose own
+// cut leaves a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
@@ -444,10 +444,10 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
-        // delta_within() ends with bounds whose work is not charged. Once the budget is spent, no further epsilon gets
-        // them.
+        // The last bounds that delta_within() computes are not charged. So the loop has to end once the budget is
+        // spent.
         if (work::exhausted()) break;
-        // Bounds at larger epsilons are read off the same curves, as far as they are narrow enough.
+        // Bounds at larger epsilons are read off the same curves, until too many bounds are too wide (kWide).
         const Reader reader = [&](const Curves& curves) {
             for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {
                 Bounds a;

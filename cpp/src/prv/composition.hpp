@@ -13,8 +13,8 @@
 
 namespace tightdp::prv {
 
-// `count` runs of a mechanism. Each run reveals everything with probability `failure`, and otherwise has the given
-// privacy loss distribution.
+// A mechanism that is run `count` times. Each time, it reveals everything with probability `failure`, and otherwise has
+// the privacy loss distribution `law`.
 struct Run {
     Law law;
     std::uint64_t count;
@@ -25,13 +25,13 @@ struct Run {
 struct Request {
     double eps_error, delta_error;  // as in Theorem 5.5 of the paper
     double max_bytes;
-    double bytes_a_point = 0;  // memory that a Composer takes for each point, or 0 for the memory of compose_here
+    double bytes_a_point = 0;  // memory that a Composer takes for each point, where 0 stands for that of compose_here
 };
 
 // --- The part of the work that may be done on a device: cells, transforms and powers.
 
-// A circle of n points, where n is a power of two. `spans` has, for each part, the cells [first, first + count) that
-// hold the distribution of the part. Cell i belongs to the loss i h.
+// A circle of n points, where n is a power of two. A part is a Run. spans[p] names the cells [first, first + count)
+// that hold the distribution of part p. Cell i belongs to the loss i h.
 struct Circle {
     double h;
     std::size_t n;
@@ -72,7 +72,7 @@ class TooLarge : public std::runtime_error {
     double bytes;
 };
 
-// Bounds on epsilon or delta. Each end differs from the discrete curve by a displacement `mesh` of epsilon and by
+// Bounds on epsilon or delta. Each end differs from the curve of the discretised losses by `mesh` in epsilon and by
 // `tails` + `rounding` in delta. If `points` is 0, the bounds come from moments only.
 struct Bounds {
     double lower, upper;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 
-// Loss y beyond which ln((e^y - 1 + q)/q) is y - ln q within 5e-18 and is computed in this way.
+// Loss y beyond which ln((e^y - 1 + q)/q) is computed as y - ln q. The two differ by less than 5e-18.
 constexpr double kFar = 40;
 
 // Returns the sum over i of kMillsRatio.c[4 i + First] y4^i.

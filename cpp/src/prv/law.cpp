@@ -20,7 +20,7 @@ struct Overload : F... {
     using F::operator()...;
 };
 
-// Returns a z with 1 - Phi(z) <= tail, slightly larger than the quantile.
+// Returns a z with 1 - Phi(z) <= tail. This z is slightly larger than the smallest one.
 double deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
@@ -55,8 +55,8 @@ Support support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
     double right = far;  // right end of the range of x (SampledLaw), in units of sigma
     if (!law.add) {
-        // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is the distance from the centre of
-        // the shifted component in units of sigma. The condition holds at `high`.
+        // Bisects for a z with (1-q) G(z + 1/sigma) + q G(z) <= half, where G = 1 - Phi. Here z is the distance from
+        // the centre of the shifted component in units of sigma. The condition holds at `high`.
         double low = -shift, high = far;
         for (int i = 0; i < 40; ++i) {
             const double z = 0.5 * (low + high);
@@ -66,8 +66,9 @@ Support support_of(const SampledLaw& law, double tail) {
         right = shift + high;
     }
     const double low = loss_at(law, -far), high = loss_at(law, right);
-    // The loss is a 1/sigma^2-Lipschitz function of x. Over a normal tail of mass p beyond an edge, E[x - edge] is at
-    // most p sigma (2 + d). Here d is the distance, in units of sigma, by which the centre lies beyond the edge.
+    // The loss is a 1/sigma^2-Lipschitz function of x. The integral of x - edge over a normal tail of mass p beyond an
+    // edge is at most p sigma (2 + d). Here d is the distance, in units of sigma, by which the centre lies beyond the
+    // edge.
     const double inside = std::max(0.0, shift - right);
     const double moment = tail * (std::max(-low, high) + shift * (2 + inside));
     return law.add ? Support{-high, -low, tail, moment} : Support{low, high, tail, moment};
@@ -119,8 +120,8 @@ Mean mean_of(const SampledLaw& law) {
 // Computes the probabilities of cells from the values at edges (edges.simd.hpp).
 void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
-    // The values at the two edges around the centre of a component are its left tail and minus its right tail. Their
-    // difference lacks the component's weight.
+    // The last edge before the centre of a component has the left tail as its value, and the next edge has minus the
+    // right tail. So the difference of these two values lacks the component's weight.
     if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
     if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
@@ -136,7 +137,7 @@ void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t co
 void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
-    // The loss for "add" is Y = -L, so the cells are the same in reverse order.
+    // The loss for "add" is -L (SampledLaw). So the cells of L are computed, and their order is reversed.
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
     const EdgesLeft left =
         TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());

@@ -1,5 +1,5 @@
-// Random words for exact samplers, which use a random number of words for each draw. Each chunk of draws has its own
-// part of the stream, so that the values do not depend on the number of threads.
+// Random words for exact samplers. It is random how many words a draw uses. So each chunk of draws has its own part of
+// the stream, and the values do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
 """Largest absolute value of a bound, and smallest distance of two bounds. A regression computes weight * width * bound
-/ width, which is then far below the largest double."""
+/ width. With these limits, that number is far below the largest double."""
 
 
 class EstimatorScale(NamedTuple):
@@ -26,7 +26,10 @@ class EstimatorScale(NamedTuple):
 
     @classmethod
     def from_bounds(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
-        """Checks bounds and returns their scale for ``size`` columns. If ``bounds`` is None, values do not change."""
+        """Checks bounds and returns their scale for ``size`` columns.
+
+        If ``bounds`` is None, the scale changes no value.
+        """
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
         try:

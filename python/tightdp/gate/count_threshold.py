@@ -22,7 +22,7 @@ def count_values_for_threshold(texts: Iterable[str], missing: Iterable[str]) -> 
 
 
 def select_values_above_threshold(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
-    """Returns the values whose noisy counts reach ``least``, in their order."""
+    """Returns the values whose noisy counts reach ``least``, in the order of ``values``."""
     return tuple(value for value, count in zip(values, noisy_counts, strict=True) if count >= least)
 
 

@@ -1,4 +1,4 @@
-"""Division of one budget among several steps, into equal shares or so that the last step gets the remaining budget."""
+"""Division of one budget among several steps: into equal shares, or with the remaining budget for the last step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Relative part of the target epsilon that may be left unspent. A smaller part would cost more bounds, each of which
-may take a second."""
+"""Relative part of the target epsilon that may be left unspent. For a smaller part, more bounds would be computed,
+and each bound may take a second."""
 MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five iterations are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The cap is set before
-releases tell the number of records, features or labels. Sums for different numbers differ by less than this excess,
+"""Relative margin by which a step's cap exceeds the planned sum of 1/noise_multiplier^2 over the step's Gaussians. The
+cap is set before releases tell the number of features or labels. This number changes the sum by less than the margin,
 because noise is calibrated to 1e-9."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
@@ -71,7 +71,7 @@ def find_remaining_budget_share(
 def build_caps_for_charge(charge: Composition) -> Caps:
     """Returns caps that cover a charge.
 
-    The caps also cover other Gaussians, if their sum of 1/noise_multiplier^2 is not larger."""
+    The charge's Gaussians may be replaced by others whose sum of 1/noise_multiplier^2 is not larger."""
     gaussians, others = split_gaussians_from_charge(charge)
     return Caps(gaussians * (1 + SLACK), others)
 

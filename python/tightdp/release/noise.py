@@ -186,8 +186,8 @@ def resolve_random_source(rng: RandomSource | None) -> RandomSource:
 
 
 _LARGEST = 2**40
-"""Largest number of values in a call. So many values would take 8 TB. A larger shape is refused at once, before memory
-for it is requested."""
+"""Largest number of values in a call. This many values would take 8 TB. A larger shape is refused at once, before
+memory for it is requested."""
 
 
 def check_size_of_noise(size: Size) -> tuple[tuple[int, ...], int]:

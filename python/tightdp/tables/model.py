@@ -54,8 +54,8 @@ class TableModel:
     coef, intercept : finite weights and constants, in [-1e300, 1e300].
     statement : the ``Statement``, which must name the labels and the bounds or categories of each column.
 
-    Raises ValueError, which names the argument, for an argument that does not fit the other arguments. ``tightdp
-    train`` makes the model:
+    Raises ValueError if an argument does not fit the other arguments. The error names this argument. ``tightdp train``
+    makes the model:
 
     >>> import numpy as np
     >>> from tightdp.records.columns import NumberColumn

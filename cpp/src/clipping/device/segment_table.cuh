@@ -1,4 +1,4 @@
-// A table of the arrays or the layers of a call, in device memory.
+// A table, in device memory, of the arrays or layers that a call reads.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tightdp::cuda {
 
-// A few entries of the table, which are passed as an argument of a kernel, because a copy from host memory could make
+// A few entries of the table. Pieces are passed as arguments of a kernel, because a copy from host memory could make
 // the host wait for the stream.
 template <class Entry>
 struct TablePiece {

@@ -1,6 +1,7 @@
-// Bounds on the decay of phi(s) = M(c + is) / M(c) for a setting of a batch, by cells and samples of a minorant and by
-// total variation. M is the moment generating function of the privacy loss of one step. The loops are the same as in
-// minorant_tail.cpp, but with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md, section 3).
+// Bounds on the decay of phi(s) = M(c + is) / M(c) for one setting (set of parameters) of a batch. The bounds come from
+// cells and samples of a minorant, and from the total variation. M is the moment generating function of the privacy
+// loss of one step. The loops are the same as in minorant_tail.cpp, but with fixed memory. The formulas are in
+// minorant.hpp (docs/theory/contour.md, section 3).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class BatchMinorantTail {
         if (with_samples && cells_ > 0) build_samples();
     }
 
-    // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed. Lanes may
-    // pass different arguments.
+    // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed. The
+    // lanes (threads of the team) may pass different arguments.
     TIGHTDP_HD_STAGE double log_decay(double s_low, double s_high) const noexcept {
         const std::int64_t samples = spacing_ > 0 ? kBatchSamples : 0;
         return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low, s_high);
@@ -39,7 +40,8 @@ class BatchMinorantTail {
         return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
-    // Builds the cells of contour.md, section 3.3. Cells without mass remain in the list, and decay() ignores them.
+    // Builds the cells of contour.md, section 3.3. Cells without mass remain in the list, and they do not affect
+    // log_decay().
     TIGHTDP_HD_STAGE void build_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -66,7 +68,8 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // The loss is -ln W under "add" (quadrature.hpp). Mirroring the cells restores their ascending order.
+            // The loss for "add" is -ln W (quadrature.hpp). So each cell of ln W is mirrored at 0, and the order of the
+            // cells is reversed.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else

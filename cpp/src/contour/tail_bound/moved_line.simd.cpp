@@ -1,5 +1,6 @@
-// The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6). At each node u, y is the distance by which
-// the line of integration is moved, r the posterior weight, a the node's weight, and e^g = J / J_0 of moved_line.hpp.
+// The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6). At each node, u is the node's place, y
+// is the distance by which the line of integration is moved, r is the posterior weight, and a is the node's weight. J
+// and J_0 are those of moved_line.hpp, and e^g = J / J_0.
 #include "moved_line.hpp"
 
 #include "simd/math.hpp"
@@ -16,9 +17,9 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
         const Cis turn = cism1(y * inverse);
-        // Let theta = y / sigma, and let `arg` be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
-        // tan(arg / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). Here `root` is a partial sum that bounds
-        // the square root from above, and a partial sum in `arg` bounds the arc tangent from below.
+        // Let theta = y / sigma, and let psi be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
+        // tan(psi / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). By partial sums, `root` bounds the
+        // square root from above, and `arg` bounds psi from below.
         const Vec x = -2.0 * r * rest * turn.re;
         const Vec root = 1.0 - x * (0.5 + x * (0.125 + x * 0.0625));
         const Vec t = r * turn.im / (root + (rest + r * (1.0 + turn.re))), tt = t * t;

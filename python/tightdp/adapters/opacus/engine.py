@@ -153,11 +153,18 @@ class PrivacyEngine(opacus.PrivacyEngine):
         would hold other records than such a loader draws, or with other probabilities. Without Poisson sampling, the
         loader's own batches would differ from the charged batches.
 
-        ``poisson_sampling`` says whether batches are Poisson samples. The charge assumes that they are.
+        ``poisson_sampling`` says whether batches are Poisson samples. The charge assumes that they are, so False gives
+        a UserWarning.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_opacus_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
         require_replaceable_opacus_batches(data_loader)
+        if not poisson_sampling:
+            warnings.warn(
+                "with poisson_sampling=False the account is that of Poisson samples, as in Opacus, and no bound for "
+                "the batches that the loader draws",
+                stacklevel=2,
+            )
         self._divisor = read_opacus_batch_size(data_loader)
         try:
             made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)

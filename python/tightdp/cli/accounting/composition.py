@@ -117,10 +117,10 @@ def get_sampling_arguments(arguments: argparse.Namespace) -> tuple[float, int]:
 def make_bound_command(
     quantity: str, at: str
 ) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
-    """Returns the functions ``add_command_arguments`` and ``run_command`` of a command that bounds ``quantity`` at a
-    value of ``at``.
+    """Returns the functions ``add_command_arguments`` and ``run_command`` of a command.
 
-    ``quantity`` is "epsilon" and ``at`` is "delta", or the other way round.
+    The command bounds ``quantity`` for a given value of ``at``. ``quantity`` is "epsilon" and ``at`` is "delta", or the
+    other way round.
     """
 
     def add_command_arguments(p: argparse.ArgumentParser) -> None:
@@ -138,7 +138,7 @@ def make_bound_command(
     return add_command_arguments, run_command
 
 
-# Help texts of the option, --delta or --epsilon, that gives the value at which the other quantity is bounded.
+# Help texts of --delta and --epsilon. Each of these options gives the value at which the other quantity is bounded.
 _GIVEN_HELP = {"delta": "in [0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 

@@ -24,8 +24,8 @@ def as_blocks(
     """Returns X as ``Blocks`` if X is blocks, a Dask collection, a memory map or a sparse matrix, and None for an
     array.
 
-    ``in_memory`` says that the algorithm needs an array in memory. ``texts`` says that columns may hold text. The
-    returned blocks include the weights.
+    A memory map or a sparse matrix also gives None if the algorithm needs an array (``in_memory``), or if ``y`` is
+    None. ``texts`` says that columns may hold text. The returned blocks include the weights.
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
         _check.refuse_masked_array(name, values)
@@ -55,7 +55,7 @@ def check_blocks_of_numbers(X: Blocks) -> None:
 
 
 def refuse_weighted_blocks(blocks: Blocks | None, estimator: str) -> None:
-    """Raises ValueError for blocks with weights, if the named estimator does not use weights."""
+    """Raises ValueError for blocks with weights. ``estimator`` names an estimator that uses no weights."""
     if blocks is not None and blocks.weighted:
         raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
 

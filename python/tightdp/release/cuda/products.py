@@ -14,9 +14,9 @@ from .libraries import find_cuda_library, get_cuda_stream
 def add_integer_outer_product_on_device(weights: Any, inputs: Any, sums: Any) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for int32, int16 and int64 arrays on one device.
 
-    The integers are not checked, because a check would wait for the device. Integers beyond a limit of
-    ``tightdp.models.dense.add_integer_dense_product`` are replaced by this limit. The work is queued on the current
-    stream of the library that owns ``weights``.
+    The integers are not checked, because a check would wait for the device. Integers beyond a limit that
+    ``tightdp.models.dense.add_integer_dense_product`` states are replaced by this limit. The work is queued on the
+    current stream of the library that owns ``weights``.
     """
     order = partial(get_cuda_stream, weights)
     found = [
@@ -53,8 +53,9 @@ def add_outer_products_on_device(
     """Adds the clipped gradients of records to ``totals``, as ``tightdp.models.dense.add_dense_products`` does.
 
     Inputs and errors are float32 or float64 arrays on one device, all of one type, and totals are int64 arrays there.
-    ``bounds`` may hold a norm bound for each record. ``bound`` and ``bounds`` are in units of the grid. ``taken`` and
-    ``bounds`` may be None, and may be in host memory. The work is queued on the current stream of the library that owns
+    ``bounds`` may hold a norm bound for each record. ``bound`` and ``bounds`` are in units of the grid. ``taken``
+    tells which records are added. ``taken`` and ``bounds`` may be None, and may be in host memory. With ``fresh``,
+    earlier contents of ``totals`` are ignored. The work is queued on the current stream of the library that owns
     the totals.
     """
     order = partial(get_cuda_stream, totals[0])
@@ -98,6 +99,6 @@ def add_outer_products_on_device(
 
 
 def _make_operand_contiguous(owner: Any, x: Any, order: Callable[[], int], seen: DeviceArray) -> Any:
-    """Returns ``x``, or a copy of it without gaps, after the work that is queued on it."""
+    """Waits for the queued work on ``x``, and returns ``x`` or a contiguous copy of it."""
     owner.wait_for_stream(seen.stream)
     return x if is_contiguous(seen) else owner.make_contiguous(x)

@@ -1,4 +1,6 @@
-"""The gradients of records by (with respect to) one parameter, as factors of products or formed entry by entry (rows).
+"""The gradients of records with respect to one parameter. They are held as factors of products, or as rows.
+
+A row has all entries of the gradient of a record.
 
 Norms are rounded up by the largest possible error of float32, also where terms cancel or squares underflow. Rounding up
 adds about a millionth of the sum of the absolute values of a norm's terms (docs/theory/clipping.md, section 5).
@@ -13,10 +15,10 @@ import torch
 
 
 class GradientFactors(Protocol):
-    """The gradients of a batch of records by one parameter."""
+    """The gradients of a batch of records with respect to one parameter."""
 
     way: str
-    """Name, shown by ``PrivateRun.ways_``, of the way in which norms are computed."""
+    """Name of the way in which norms are computed. ``PrivateRun.ways_`` shows this name."""
 
     def squared_gradient_norms(self) -> Any:
         """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
@@ -33,7 +35,7 @@ class GradientFactors(Protocol):
 
 @dataclass
 class GradientRows:
-    """The formed gradients ``values``, of shape (records, *shape)."""
+    """The gradients as rows: ``values`` has the shape (records, *shape)."""
 
     values: Any
     way: str = "materialised"
@@ -51,11 +53,11 @@ class GradientRows:
 
 @dataclass
 class OuterProducts:
-    """The gradients as sums over positions t of products l_t r_t^T, in the layout of the parameter.
+    """The gradients as sums over positions t of the m x n matrices l_t r_t^T.
 
     ``right`` has the vectors r_t, in the shape (records, positions, n). ``left`` has the vectors l_t, in the shape
-    (records, positions, m). If each l_t is a unit vector, ``left`` may instead have the indices of the ones, in the
-    shape (records, positions). The parameter has m n entries.
+    (records, positions, m). If each l_t is a unit vector, ``left`` may instead have the index of the 1 in each l_t,
+    in the shape (records, positions). The parameter has m n entries, in the layout of such a matrix.
     """
 
     left: Any
@@ -160,7 +162,10 @@ def _compute_row_norms(x: Any) -> Any:
 
 @dataclass
 class SummedProducts:
-    """The gradients by a parameter that is used several times. Each part is ``OuterProducts`` in the same layout."""
+    """The gradients with respect to a parameter that is used several times.
+
+    Each part is ``OuterProducts`` in the same layout.
+    """
 
     parts: list[OuterProducts]
     way: str = "ghost norm of several uses"
@@ -186,7 +191,7 @@ def widen_half_tensor(x: Any) -> Any:
 
 
 MOST_ROW_ENTRIES = 1 << 23
-"""Largest number of entries of formed gradients by one parameter: 32 MB of float32. For more entries, norms come from
+"""Largest number of entries of the rows for one parameter: 32 MB of float32. For more entries, norms are computed from
 factors."""
 
 
@@ -208,7 +213,7 @@ def plan_gradient_factors(parts: list[GradientFactors], shape: Any) -> GradientF
 
 
 def _add_gradient_rows(parts: list[GradientFactors], shape: Any) -> GradientRows:
-    """Returns the gradients by a parameter, summed over all uses of the parameter."""
+    """Returns the gradients with respect to a parameter, summed over all uses of the parameter."""
     rows = parts[0].gradient_rows()
     for part in parts[1:]:
         rows = rows + part.gradient_rows().reshape(rows.shape)
@@ -221,7 +226,7 @@ float64."""
 
 
 def _bound_squared_row_norms(flat: Any) -> Any:
-    """Returns squared norms, rounded up, in float64, of rows of shape (records, n)."""
+    """Returns the squared norms of the rows of ``flat``, which has the shape (records, n), rounded up, in float64."""
     whole = flat.shape[1] // _RUN * _RUN
     pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
     found = sum(_compute_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())

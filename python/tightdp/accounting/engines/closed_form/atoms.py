@@ -195,7 +195,7 @@ def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> AtomDistrib
 
 
 def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> AtomDistribution:
-    """Returns the atoms of discrete Laplace noise of scale b under sensitivity s.
+    """Returns the atoms of discrete Laplace noise under sensitivity s. Here b is ``scale``.
 
     The loss of the output n is (2n - s)/b for 0 < n < s, s/b for n >= s, and -s/b for n <= 0.
     """
@@ -207,8 +207,10 @@ def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> AtomDistribution
 
 
 def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> AtomDistribution:
-    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers up to about ``_FAR`` sigma from 0
-    or -s."""
+    """Returns the atoms of discrete Gaussians P around 0 and Q around -s.
+
+    The outputs that are kept are the integers at most about ``_FAR`` sigma from 0 or from -s.
+    """
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
@@ -218,7 +220,10 @@ def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> AtomDistributio
 
 
 def _build_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> AtomDistribution:
-    """Returns atoms at the middles of ranges, with bounds of the radii of the ranges as errors."""
+    """Returns an atom for each pair of a range of losses and a range of logarithms of masses.
+
+    The atom has the middles of both ranges. Its errors are bounds of the radii of the ranges.
+    """
     beyond = as_range(infinity)
     return AtomDistribution(
         [

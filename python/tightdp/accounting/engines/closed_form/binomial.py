@@ -1,10 +1,10 @@
 """The curve of k releases of e-DP binary randomised response (docs/theory/closed-forms.md section 4).
 
-The curve is delta as a function of epsilon, eps. By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is e (2i -
-k), where i has the distribution Bin(k, p) and p = 1/(1 + exp(-e)). So delta(eps) is a sum over all i > (k + eps/e)/2.
-If the first i is above the mode, which is the most likely i, the terms decrease. Otherwise 1 - delta is computed as two
-sums, whose terms decrease with the distance from the first i. In either case the sums need about ten standard
-deviations of the binomial, never k terms.
+The curve gives delta as a function of epsilon, written eps, and e is the parameter of e-DP. By Kairouz, Oh and
+Viswanath (2015), Theorem 3.3, the loss is e (2i - k), where i has the distribution Bin(k, p) and p = 1/(1 + exp(-e)).
+So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is at least the mode, which is the most likely i, the
+terms decrease. Otherwise 1 - delta is computed as two sums, whose terms decrease with the distance from the first i.
+In either case the terms span about ten standard deviations of the binomial, and never all k.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .privacy_curve import PrivacyCurve, mirror_delta
 from .single import BracketedCurve
 
 MOST_TERMS = 10**7
-"""Largest number of terms of a sum. So many terms take a tenth of a second. A binomial is refused if its standard
-deviation exceeds a tenth of this number."""
+"""Largest number of terms of a sum. A sum of this length takes a tenth of a second. A binomial is refused if its
+standard deviation exceeds a tenth of this number."""
 _UNITS = 15
 """Work units for one term."""
 _CHUNK = 1 << 15
@@ -98,11 +98,11 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
     def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
-        """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
+        """Returns two sums over all i >= ``first``, and their number of terms. ``first`` is at least the mode.
 
-        The first sum has the masses as terms, and the second sum has the masses times 1 - e^{-2 e (i - first)}. The
-        same two sums give delta at all epsilons between two neighbouring losses. They are cached for the last steps of
-        an inversion.
+        The first sum has the masses as terms, and the second sum has the masses times 1 - exp(-2 e (i - first)). The
+        same two sums give delta at all epsilons between two neighbouring losses. So both sums are cached for the last
+        steps of an inversion.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),
@@ -120,7 +120,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         """Returns the sum of f(i)/f(start) for i = start, start +- 1, ..., and the number of terms.
 
         Here f(i) = C(k, i) odds^{+-i}, with the sign + if ``up``. With ``spared``, a second sum has the same terms
-        times 1 - e^{-2 e |i - start|}. The ratios of neighbouring terms must be at most 1 and decrease.
+        times 1 - exp(-2 e |i - start|). The ratios of neighbouring terms must be at most 1 and decrease.
         """
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
@@ -177,8 +177,8 @@ their sum has 40 correct digits after the point."""
 _SUBNORMAL = 2.0**-1072
 """Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP
-"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. The bound
-covers four roundings and the error of the odds."""
+"""Bound on the relative error of the step from one term to the next. A step multiplies by (k - i) / (i + 1) * odds. The
+bound covers four roundings and the error of the odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
