@@ -19,7 +19,11 @@ from training_with_opacus import C, data, network, private, train
 
 from tightdp.adapters import opacus as ours
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook:UserWarning", "ignore:Secure RNG:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Full backward hook:UserWarning",
+    "ignore:Secure RNG:UserWarning",
+    "ignore:with poisson_sampling=False:UserWarning",
+)
 
 
 def test_the_engine_charges_what_it_runs():

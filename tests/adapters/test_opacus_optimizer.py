@@ -19,7 +19,11 @@ from training_with_opacus import C, data, network, private, train
 
 from tightdp.adapters import opacus as ours
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook:UserWarning", "ignore:Secure RNG:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Full backward hook:UserWarning",
+    "ignore:Secure RNG:UserWarning",
+    "ignore:with poisson_sampling=False:UserWarning",
+)
 
 
 def parameters(shapes, dtype=torch.float32):
@@ -74,9 +78,8 @@ class Tied(torch.nn.Module):
         return self.norm(self.second(torch.tanh(self.first(x))))
 
 
-@pytest.mark.parametrize("model", [network, Tied], ids=["network", "tied"])
-def test_batches_that_are_no_poisson_samples_are_warned_of(model):
-    made = model()
+def test_batches_that_are_no_poisson_samples_are_warned_of():
+    made = network()
     with pytest.warns(UserWarning, match="^with poisson_sampling=False the account is that of Poisson samples"):
         ours.PrivacyEngine().make_private(
             module=made, optimizer=torch.optim.SGD(made.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=C,
@@ -84,7 +87,7 @@ def test_batches_that_are_no_poisson_samples_are_warned_of(model):
         )  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:with poisson_sampling=False")
+@pytest.mark.parametrize("model", [network, Tied], ids=["network", "tied"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_gradients_that_are_kept_are_those_that_opacus_copies(model, reduction):
     found = []
