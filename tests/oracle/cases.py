@@ -206,7 +206,7 @@ NAMED: dict[str, Callable[[Rng], dp.Mechanism | dp.Composition]] = {
     "PrivacyLoss.from_pmf": from_pmf,
     "PrivacyLoss.from_distributions": losses,
     "PrivacyLoss.from_cdf": from_cdf,
-    "RandomAllocation.fixed_bins": lambda r: dp.RandomAllocation.fixed(
+    "RandomAllocation.fixed_bins": lambda r: dp.RandomAllocation.fixed_bins(
         dp.Gaussian(scale(r)), int(steps := r.integers(2, 4)), int(r.integers(2, 5)), int(r.integers(1, steps + 1))
     ),
     "banded_factorization": lambda r: dp.banded_factorization(
