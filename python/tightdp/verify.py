@@ -287,9 +287,7 @@ class Atoms(Pair):
 
         def compute_table() -> AtomTable:
             atoms, infinity, hidden = self.build_atom_balls()
-            return AtomTable(
-                [(-loss, mass * compute_exponential_ball(-loss)) for loss, mass in atoms], hidden, infinity
-            )
+            return AtomTable([(-y, p * compute_exponential_ball(-y)) for y, p in atoms], hidden, infinity)
 
         return Atoms(("reversed", *self.name), compute_table)
 
@@ -1168,9 +1166,9 @@ class SampledGaussians(NamedTuple):
         right = (gamma * outer * theta.cos() - s2 * (x * x - y * y) / 2).exp() * self.sigma / (2 * arb.pi()).sqrt() * 4
         return arb((left + right / (3 * slope)).abs_upper())
 
-    def bound_ray_norm(self, theta: float, gamma: float) -> arb:
+    def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
-        low, high = self.choose_ray_range(theta, gamma, 40.0)
+        low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
         WORK.count_proof_work(10_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
@@ -1179,12 +1177,12 @@ class SampledGaussians(NamedTuple):
             return (both / 2).exp()
 
         inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
-        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
+        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
         """Returns section 5's 1 + D at the outer sum's points, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
-        one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
+        one, middle, other = (self.bound_ray_norm(beta * k / 2, gamma) for k in (1, 2, 3))
         low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need)
         WORK.count_proof_work(20 * ((high - low) / plan.step + len(points)))
         first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
@@ -1255,11 +1253,11 @@ def plan_rays_of_proof(run: Run, epsilon: arb, bits: int, scale: float) -> RayPl
 
     def estimate_level(c: float) -> float:
         """Returns an estimate of log(e^{-lambda - cE} T/c)."""
-        norms = [each.bound_ray_norm(beta, 1 + c).log() * each.steps for each in steps]
+        norms = [each.bound_ray_norm(arb(beta), 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
         return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c)
 
-    level, c = min((estimate_level(c), c) for c in (0.7, 2.0, 4.0, 8.0, 16.0, 32.0))
+    level, c = min((estimate_level(c), c) for c in (0.75, 2.0, 4.0, 8.0, 16.0, 32.0))
     need = level - math.log(max(scale, 1e-300)) + bits * LN2 + 8
     return RayPlan(beta, c, math.pi * beta / need, need)
 
@@ -1493,7 +1491,8 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     kept = total.masses.coeffs()[first:]
     if not kept:
         return total.infinity
-    there = (epsilon - offset - step * (total.start + first)).exp()
+    point = offset + step * (total.start + first)  # perhaps below epsilon, where its term would lower an upper bound
+    there = ((epsilon.min(point) if high else epsilon) - point).exp()
     mass, other = arb_poly(kept)(arb(1)), arb_poly(kept)((-step).exp())
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
