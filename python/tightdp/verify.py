@@ -275,11 +275,19 @@ class Atoms(Pair):
         return found
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        found = self.build_atom_balls()
-        WORK.count_proof_work(len(found.atoms))
-        above = [(loss, mass) for loss, mass in found.atoms if not loss < y]
-        p = sum((mass for _, mass in above), found.infinity)
-        return p, sum((mass * (-loss).exp() for loss, mass in above), arb(0))
+        tops, p, q = keep_table(("tails", self.name, ctx.prec), self.accumulate_tail_balls)
+        WORK.count_proof_work(10)
+        above = len(tops) - bisect_left(tops, y)
+        return p[above], q[above]
+
+    def accumulate_tail_balls(self) -> tuple[list[arb], list[arb], list[arb]]:
+        """Returns the upper ends of the losses, ascending, and the masses of the k largest ones under P and Q."""
+        atoms, infinity, _ = self.build_atom_balls()
+        WORK.count_proof_work(5 * len(atoms))
+        ordered = sorted(((y.upper(), y, p) for y, p in atoms), key=lambda atom: atom[0])
+        masses = [(p, p * (-y).exp()) for _, y, p in reversed(ordered)]
+        p, q = (list(accumulate((each[i] for each in masses), initial=(infinity, arb(0))[i])) for i in (0, 1))
+        return [top for top, _, _ in ordered], p, q
 
     def reverse_pair(self) -> Pair:
         if self.symmetric:
