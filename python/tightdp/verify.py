@@ -83,6 +83,11 @@ def to_ball(x: Any) -> arb:
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
+def compute_exponential_ball(x: arb) -> arb:
+    """Returns e^x. The ball of a wide ``x`` is as narrow as its ends allow, which that of Arb's ``exp`` is not."""
+    return x.lower().exp().union(x.upper().exp())
+
+
 def compute_normal_tail_ball(x: arb) -> arb:
     """Returns the probability that a standard normal variable exceeds ``x``."""
     return (x / arb(2).sqrt()).erfc() / 2
@@ -276,11 +281,19 @@ class Atoms(Pair):
         return found
 
     def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        found = self.build_atom_balls()
-        WORK.count_proof_work(len(found.atoms))
-        above = [(loss, mass) for loss, mass in found.atoms if not loss < y]
-        p = sum((mass for _, mass in above), found.infinity)
-        return p, sum((mass * (-loss).exp() for loss, mass in above), arb(0))
+        tops, p, q = keep_table(("tails", self.name, ctx.prec), self.accumulate_tail_balls)
+        WORK.count_proof_work(10)
+        above = len(tops) - bisect_left(tops, y)
+        return p[above], q[above]
+
+    def accumulate_tail_balls(self) -> tuple[list[arb], list[arb], list[arb]]:
+        """Returns the upper ends of the losses, ascending, and the masses of the k largest ones under P and Q."""
+        atoms, infinity, _ = self.build_atom_balls()
+        WORK.count_proof_work(5 * len(atoms))
+        ordered = sorted(((y.upper(), y, p) for y, p in atoms), key=lambda atom: atom[0])
+        masses = [(p, p * (-y).exp()) for _, y, p in reversed(ordered)]
+        p, q = (list(accumulate((each[i] for each in masses), initial=(infinity, arb(0))[i])) for i in (0, 1))
+        return [top for top, _, _ in ordered], p, q
 
     def reverse_pair(self) -> Pair:
         if self.symmetric:
@@ -288,7 +301,7 @@ class Atoms(Pair):
 
         def compute_table() -> AtomTable:
             atoms, infinity, hidden = self.build_atom_balls()
-            return AtomTable([(-loss, mass * (-loss).exp()) for loss, mass in atoms], hidden, infinity)
+            return AtomTable([(-y, p * compute_exponential_ball(-y)) for y, p in atoms], hidden, infinity)
 
         return Atoms(("reversed", *self.name), compute_table)
 
@@ -919,15 +932,15 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
     if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
         removed = list_steps_for_rays(run) or list_steps_for_rays(reverse_pairs_of_run(run))
         rays = [
-            (each, (40, 80, 120), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
+            (each, (24, 48, 96), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
         ]
         contour = invert_transform_by_balls, (50, 100), "contour"
-        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 0.01  # the transform of Y hardly decays
+        rare = sum(float(each.q.mid()) * each.steps for each in removed) < 2  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
             with suppress(Unverified):
                 for bits in precisions:
-                    yield (*method(run, to_ball(epsilon), bits), f"{name}, {bits} bits")
+                    yield (*method(run, to_ball(epsilon), bits, scale), f"{name}, {bits} bits")
                 return
     for size in (2**12, 2**14, 2**16, 2**18)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
@@ -992,7 +1005,7 @@ def sum_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb)
         if rest is not None:
             total += p * rest.evaluate_curve_ball(epsilon - y)
         elif not y < epsilon:
-            total += p * (1 - (epsilon - y).exp()) if y > epsilon else (p * (1 - (epsilon - y).exp())).union(arb(0))
+            total += p * (1 - compute_exponential_ball(epsilon - y)).max(arb(0))
     return total
 
 
@@ -1096,7 +1109,7 @@ def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
             raise Unverified("the characteristic function decays too slowly for the contour")
 
 
-def invert_transform_by_balls(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+def invert_transform_by_balls(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
     plan = plan_inversion_of_proof(run, epsilon, bits)
     c, h, n = plan.c, plan.h, plan.n
@@ -1172,9 +1185,9 @@ class SampledGaussians(NamedTuple):
         right = (gamma * outer * theta.cos() - s2 * (x * x - y * y) / 2).exp() * self.sigma / (2 * arb.pi()).sqrt() * 4
         return arb((left + right / (3 * slope)).abs_upper())
 
-    def bound_ray_norm(self, theta: float, gamma: float) -> arb:
+    def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
-        low, high = self.choose_ray_range(theta, gamma, 40.0)
+        low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
         WORK.count_proof_work(10_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
@@ -1183,20 +1196,23 @@ class SampledGaussians(NamedTuple):
             return (both / 2).exp()
 
         inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
-        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), arb(theta), gamma)).abs_upper())
+        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
         """Returns section 5's sum 1 + D for each of ``points``, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
-        one, middle, other = (self.bound_ray_norm(theta * plan.beta, gamma) for theta in (0.5, 1.0, 1.5))
-        low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need + plan.size)
+        one, middle, other = (self.bound_ray_norm(beta * k / 2, gamma) for k in (1, 2, 3))
+        low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need)
         WORK.count_proof_work(20 * ((high - low) / plan.step + len(points)))
         first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
-        if last - first + len(points) > 5 * 10**4:
+        if last - first + len(points) > 2 * 10**5:
             raise Unverified("the rays take too many nodes")
         turn = (arb.pi() + beta) / 2
         weights = [s * self.evaluate_ray_log(acb(s * i), acb(0, beta), gamma).exp() for i in range(first, last + 1)]
         waves = [acb(s * k, turn).exp().exp() for k in range(first + points[0], last + points[-1] + 1)]
+        least = arb(2) ** -ctx.prec  # the product takes much longer if its factors also have much smaller numbers
+        blank = acb(arb(0, least), arb(0, least))
+        waves, weights = ([x if abs(x) > least else blank for x in numbers] for numbers in (waves, weights))
         sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
         rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
         error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
@@ -1228,8 +1244,6 @@ class RayPlan(NamedTuple):
     step: float
     need: float
     """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
-    size: float
-    """Estimate of the logarithm of section 5's T."""
 
 
 def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
@@ -1250,36 +1264,34 @@ def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: 
     return (-lost).exp() * total
 
 
-def plan_rays_of_proof(run: Run, epsilon: arb, bits: int) -> RayPlan:
-    """Returns a plan whose errors are about 2^-``bits`` times delta."""
-    first = float(sum_single_steps_of_rays(*set_precision_of_rays(run, 256), epsilon).mid())
+def plan_rays_of_proof(run: Run, epsilon: arb, bits: int, scale: float) -> RayPlan:
+    """Returns a plan whose errors are about 2^-``bits`` times ``scale``."""
     steps, lost = set_precision_of_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
-    def bound_logs(c: float) -> tuple[float, float]:
-        """Returns estimates of log(e^{-lambda - cE} T/c) and of log T, where E = epsilon + lambda."""
-        norms = [each.bound_ray_norm(beta, 1 + c).log() * each.steps for each in steps]
+    def estimate_level(c: float) -> float:
+        """Returns an estimate of log(e^{-lambda - cE} T/c)."""
+        norms = [each.bound_ray_norm(arb(beta), 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
-        return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c), size
+        return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c)
 
-    c = min((0.7, 2.0, 4.0, 8.0, 16.0, 32.0), key=lambda c: bound_logs(c)[0])
-    level, size = bound_logs(c)
-    need = level - math.log(max(first, 1e-300)) + bits * LN2 + 8
-    return RayPlan(beta, c, math.pi * beta / need, need, size)
+    level, c = min((estimate_level(c), c) for c in (0.75, 2.0, 4.0, 8.0, 16.0, 32.0))
+    need = level - math.log(max(scale, 1e-300)) + bits * LN2 + 8
+    return RayPlan(beta, c, math.pi * beta / need, need)
 
 
-def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+def sum_balls_along_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
     steps, lost = set_precision_of_rays(run, 256)
     if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
         raise Unverified("no few inclusions of a removed record")
-    plan = plan_rays_of_proof(run, epsilon, bits)
+    plan = plan_rays_of_proof(run, epsilon, bits, scale)
     steps, lost = set_precision_of_rays(run, math.ceil(plan.need / LN2) + 100)
     beta, s, c, e = arb(plan.beta), arb(plan.step), plan.c, epsilon + lost
     psi = (arb.pi() - beta) / 2
     last = max(c, plan.need / (float(e.mid()) * math.sin(plan.beta / 2)))
-    points = range(math.floor((-plan.need - plan.size) / plan.step), math.ceil(math.log(last) / plan.step) + 1)
+    points = range(math.floor(-plan.need / plan.step), math.ceil(math.log(last) / plan.step) + 1)
     products, single, wide, trust = [acb(1)] * len(points), [acb(0)] * len(points), arb(1), arb(1)
     for each in steps:
         sums, norm = each.sum_along_ray(plan, points)
@@ -1301,10 +1313,10 @@ def sum_balls_along_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
     return value.lower(), value.upper()
 
 
-def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta for an added record, from the curve of a removed record at -``epsilon`` (section 1)."""
-    least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits + 24)
     x = epsilon.exp()
+    least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits, scale / float(x.mid()))
     return 1 - x + x * least, 1 - x + x * most
 
 
@@ -1499,7 +1511,8 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     kept = total.masses.coeffs()[first:]
     if not kept:
         return total.infinity
-    there = (epsilon - offset - step * (total.start + first)).exp()
+    point = offset + step * (total.start + first)  # perhaps below epsilon, where its term would lower an upper bound
+    there = ((epsilon.min(point) if high else epsilon) - point).exp()
     mass, other = arb_poly(kept)(arb(1)), arb_poly(kept)((-step).exp())
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
@@ -1555,8 +1568,8 @@ def build_lower_proof_grid(
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
         heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
-        if (loss := losses[heaviest]) is not None:  # the origin puts the heaviest loss on its point
-            origin = (loss - plan.h * (low + heaviest)).mid()
+        if (loss := losses[heaviest]) is not None:  # the heaviest loss is barely above its point, and so not below it
+            origin = (loss - plan.h * (low + heaviest)).mid() - arb(2) ** -plan.bits
         if attempt == 0:  # cuts move so that the other losses are nearly at their points
             away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
             most = 0.24 * float(plan.h.mid())
@@ -1759,7 +1772,7 @@ def _build_given_atoms(
         atoms = [(to_ball(y) + arb(0, to_ball(error).upper()), to_ball(p) * scale)
                  for y, p in zip(losses, masses, strict=True)]  # fmt: skip
         lack = to_ball(1 - total) if total < 1 else arb(0)
-        hidden = 1 - sum((p * (-y).exp() for y, p in atoms), arb(0))
+        hidden = 1 - sum((p * compute_exponential_ball(-y) for y, p in atoms), arb(0))
         low, high = hidden.lower().max(arb(0)), hidden.upper().max(arb(0))
         if most is not None and not to_ball(most) < low:
             known = to_ball(most) <= high and to_ball(most) > high - arb(2) ** -30

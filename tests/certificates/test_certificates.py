@@ -84,6 +84,27 @@ def test_few_steps_of_an_added_record_are_verified():
     assert verify.check(text), verify.explain(text)
 
 
+def test_hundreds_of_steps_that_few_samples_include_are_verified():
+    """Their delta is far above that of single steps, which the plan of the rays must not aim at."""
+    text = (S(G(1.8), 1e-4) * 900).certificate(delta=1e-8, neighbors="remove").to_json()
+    assert verify.check(text)
+
+
+@pytest.mark.parametrize("neighbors", ["add", "remove"])
+def test_losses_with_an_error_are_verified_at_the_ends_of_their_balls(neighbors):
+    """The exponential of a wide ball, as Arb computes it, is too wide by a part in 10^5 of its radius."""
+    given = dp.PrivacyLoss((-3.0, 2.25, 4.5), (0.04, 0.45, 0.51), loss_error=1e-9, relation="any")
+    for question in ({"epsilon": 0.5}, {"delta": 1e-3}):
+        text = given.certificate(neighbors=neighbors, **question).to_json()
+        assert verify.check(text), verify.explain(text)
+
+
+@pytest.mark.parametrize("step", [dp.RandomizedResponse(0.2, 6), dp.DiscreteGaussian(2.0)])
+def test_many_steps_whose_losses_are_points_of_one_lattice_are_verified(step):
+    text = (step * 400).certificate(delta=1e-6, neighbors="remove").to_json()
+    assert verify.check(text), verify.explain(text)
+
+
 def test_a_pair_whose_least_losses_are_close_has_a_lattice_that_is_not_finer_than_its_points():
     text = (S(dp.DiscreteGaussian(0.5), 0.002) * 1000).certificate(delta=1e-6, neighbors="remove").to_json()
     plain = json.loads(text)
