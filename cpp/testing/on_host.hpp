@@ -52,7 +52,7 @@ struct Fiber {
     const Barrier* awaited = nullptr;  // the barrier at which the thread waits, and the generation found there
     std::int64_t awaited_generation = 0;
     double given = 0;                 // the argument of a shuffle or a vote
-    std::uint32_t digits[2][6] = {};  // the arguments of this matrix product and the last one
+    std::uint32_t digits[2][6] = {};  // the arguments of this matrix product and of the one before
     int product = 0;                  // index of the arguments of this product
     std::deque<std::vector<Copy>> batches;
     std::vector<Copy> open;
@@ -62,7 +62,7 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    // A launch fails after this number of rounds without progress. A block rests (run) for fewer rounds.
+    // A launch fails after this number of rounds without progress. The rests in run() are shorter.
     static constexpr int kPatience = 200;
     static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 

@@ -1,6 +1,6 @@
 // Bounds for a run that grows. A line is the set of abscissae z = c + i m step at which M, the moment generating
-// function of the privacy loss, is inverted. A column holds the values of M(z)/M(c) for one step of a mechanism on a
-// line (growing.hpp).
+// function of the privacy loss, is inverted. A column belongs to a mechanism. The column holds M(z)/M(c) - 1 for one
+// step of this mechanism, at each z of a line (growing.hpp).
 #include "growing.hpp"
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 namespace tightdp::contour {
 namespace {
 
-// A line is made for a run that grows. The distance between its abscissae is kFinerStep times the distance that the
-// current run needs, and its nodes are precise enough for kMoreSteps times as many steps.
+// A new line leaves room for the run to grow. The distance between abscissae is kFinerStep times the distance that the
+// current run needs. The nodes of the quadrature are precise enough for kMoreSteps times as many steps.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
-// Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
-// a new mechanism at every step.
+// Largest number of columns that a line keeps outside its sums. A run typically alternates between at most this many
+// mechanisms, or has a new mechanism at every step.
 constexpr std::size_t kMostLatest = 4;
 // A new line is made if the relative width of a result exceeds both kKeptWidth and kWider times the relative width of
 // the line's first result.
@@ -112,8 +112,8 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // If there is no saddle point, the contour is chosen from a first solution (inversion/invert.hpp), and no line can
-    // be kept.
+    // If there is no saddle point, invert() solves twice and takes the second contour from the first solution
+    // (inversion/invert.hpp). Then no line can be kept.
     if (Planner<CompositionMgf>(mgf, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};
@@ -171,8 +171,8 @@ Result Growing::solve(Line& line, double delta) {
     return r;
 }
 
-// Computes the result on the kept line. Makes a new line if there is none, if the run has outgrown it, or if its result
-// is too wide.
+// Computes the result on the kept line. Makes a new line if there is none, if the run has outgrown the kept line, or if
+// the result is too wide.
 Result Growing::answer(std::optional<Line>& line, double delta, double tolerance) {
     const auto relative = [](const Result& r) {
         return r.status == Status::certified && r.lower > 0 ? (r.upper - r.lower) / r.upper : HUGE_VAL;

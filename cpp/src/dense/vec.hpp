@@ -29,7 +29,7 @@ TIGHTDP_VINLINE Register<T> load_register(const T* p) {
 }
 
 // Rows with |x|^2 above kLargestSquare contribute nothing, and rows with |x|^2 below kLeastSquare count as zeros.
-// Between the two limits, no square underflows that would change |x|^2, and all powers of two in the computations are
+// Between the two limits, squares that underflow do not change |x|^2, and all powers of two in the computations are
 // normal doubles.
 inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
 

@@ -8,8 +8,8 @@
 
 namespace tightdp::grid {
 
-// Bounds on epsilon or delta, and the error budget that explains their width. An error term bounds what its kind of
-// error adds to the width upper - lower. The term `lattice` is the width minus the other terms.
+// Bounds on epsilon or delta, and the error budget that explains their width. Each error term bounds the part of
+// the width upper - lower that one kind of error causes. The term `lattice` is the width minus the other terms.
 struct Bounds {
     double lower = 0, upper = 0;
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;

@@ -44,8 +44,8 @@ struct Discretised : BothSides {
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 
-// Moves weights to the lattice `coarse` from the lattice with half its spacing and the same anchor. log_scale stays the
-// same. `upper` tells whether the weights belong to the upper or to the lower side.
+// Moves weights to the lattice `coarse`. The lattice of `fine` has half the spacing and the same anchor. log_scale is
+// kept. `upper` tells whether the weights belong to the upper or to the lower side.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 
 // Returns ln of the sum of w_i e^{further h (i - first)}, rounded up.

@@ -66,7 +66,7 @@ void grid_horner(const double* w, std::size_t count, bool ascending, std::size_t
             const Mask large = (Mask)(total[v] > 0x1p500);
             const Vec less = select(large, splat(0x1p-500), splat(1.0));
             total[v] *= less;
-            unit[v] *= less;  // becomes zero after a total of 2^1000, beside which further weights are negligible
+            unit[v] *= less;  // zero once the true total exceeds 2^1500, beside which further weights are negligible
             grown[v] += select(large, splat(500.0), splat(0.0));
         }
     }

@@ -19,8 +19,8 @@ constexpr double kLeastLog = -744;
 constexpr std::size_t kMostLumps = 2048;
 
 // The density dP = kappa e^{y/2} dy on [low, high]. Laplace noise has this density between two atoms, and a mechanism
-// of bounded range has it without atoms (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses
-// s = 2 m (1 - m) and t = 2 m^2, each times kappa e^{right edge / 2}.
+// of bounded range has it without atoms (grid.md, section 6.4). Let m = 1 - e^{-w/2} for a cell of width w. The masses
+// s and t of its CellBlock are 2 m (1 - m) and 2 m^2, each times kappa e^{right edge / 2}.
 class Exponential final : public Density {
   public:
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
@@ -73,7 +73,7 @@ class Exponential final : public Density {
             t = -std::expm1(a - left) * 2 * m + e * t;
             s *= e;
         }
-        // dQ/de^y is proportional to e^{-3y/2} inside.
+        // Inside the support, dQ/de^y is proportional to e^{-3y/2}.
         const double bend = before || beyond ? kInfinity : 1.5 * w;
         return {s, t, 0.5 * right + log_kappa_, rounding(0.5 * right) + rounding(log_kappa_) + 16 * u, bend};
     }

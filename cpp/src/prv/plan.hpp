@@ -16,7 +16,7 @@ struct Plan {
     std::size_t n = 0;              // number of points, or 0 if double precision is not enough for the requested errors
     double start = 0;               // first point of the circle, which has the length n h
     std::vector<Support> supports;  // supports of the parts
-    double outside = 0;             // probability that a loss leaves its support or the sum of the losses the circle
+    double outside = 0;             // probability that a loss leaves its support, or that their sum leaves the circle
     double mesh = 0;                // bound on the sum of all errors in epsilon that come from cells
     double mesh_failure = 0;        // probability with which `mesh` fails to be a bound
 };

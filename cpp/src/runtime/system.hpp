@@ -20,8 +20,8 @@ void random_bytes(void* out, std::size_t bytes);
 // of the two may be null. Windows has no fork.
 int at_fork(void (*before)(), void (*in_child)()) noexcept;
 
-// Returns the processor on which the calling thread runs, which helper threads have to leave (keep_off). Returns -1 on
-// systems where helper threads may use this processor too.
+// Returns the processor on which the calling thread runs, if helper threads must be kept off this processor. Returns -1
+// on systems where helper threads may use it too.
 int processor_to_leave() noexcept;
 // Forbids the threads to run on the given processor, if the process has another processor.
 void keep_off(int processor, std::span<const std::thread::native_handle_type> threads) noexcept;

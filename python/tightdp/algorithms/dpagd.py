@@ -9,8 +9,8 @@ from the paper (docs/algorithms/dp-agd.md has the reasons):
 - All measurements of a gradient are averaged before the average is normalised to a direction.
 - The regulariser is multiplied by a public number of records.
 - The selection adds Gumbel noise, whose rho in zCDP is a quarter of the rho of Laplace noise of the same scale.
-- The budget must allow a release before it is made. The run is charged the exact composition of its caps, and not only
-  their zCDP.
+- The budget must allow a release before it is made. Caps limit the gradients and the selections of a run. The charge is
+  the exact composition of the caps, and not only their zCDP.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DPAGD:
 
     Parameters
     ----------
-    selections : how many private selections the run may make, inner retries included.
+    selections : how many private selections the run may make. A selection that is won by a step of size 0 counts too.
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient.
     max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
@@ -197,7 +197,7 @@ class _DPAGDRun:
         return self._public.records * self._public.regularization * self._w
 
     def _choose_step(self, unit: Vector) -> float:
-        """Selects a step length along a direction privately. The length 0 stands for no step."""
+        """Selects a step size along a direction privately. The size 0 stands for no step."""
         steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
         query: Query = self._oracle.line_loss_query(
             self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
@@ -207,7 +207,7 @@ class _DPAGDRun:
         return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
 
     def _note_step(self, step: float) -> None:
-        """Stores a step length. After every ``every`` steps, sets the largest size of the next steps."""
+        """Stores a step size. After every ``every`` steps, sets the largest size of the next steps."""
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:
             self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

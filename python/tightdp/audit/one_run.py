@@ -2,8 +2,8 @@
 
 A fair coin decides whether a canary is included. The audit counts how many of these coins an attacker guesses right.
 
-Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from the paper. Its proof in
-section 4 does not assume that right guesses and failures of the guarantee are independent.
+The bound and its proof are in docs/theory/audit.md, section 4. The bound's term with delta is not from the paper. The
+proof of this term does not assume that right guesses and failures of the guarantee are independent.
 """
 
 from __future__ import annotations
@@ -152,10 +152,9 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """Returns the largest epsilon that was found for which a p-value of at most ``error`` refutes (epsilon,
-    ``delta``)-DP.
+    """Returns the largest epsilon that a search finds to be refuted, or 0 if no epsilon is refuted.
 
-    The result is 0 if no epsilon is refuted.
+    A p-value of at most ``error`` refutes (epsilon, ``delta``)-DP.
 
     ``canaries``, ``guesses`` and ``correct`` are as for ``p_value``, which raises ValueError for a number out of its
     range. ``error`` is in (0, 1).

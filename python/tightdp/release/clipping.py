@@ -249,10 +249,10 @@ def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
 
 @functools.lru_cache(256)
 def find_grid_of_sums(bound: float, noise_multiplier: float = 1.0) -> float:
-    """Returns the grid of sums that one example moves by at most ``bound``.
+    """Returns the grid step for sums that one example moves by at most ``bound``.
 
-    The grid is the power of two for which bound / grid is in [2^23, 2^24), or a larger power if the noise would exceed
-    2^30 grid steps.
+    The step is the power of two for which bound / step is in [2^23, 2^24), or a larger power if the noise would exceed
+    2^30 steps.
     """
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
@@ -284,7 +284,7 @@ def compute_release_deviation(multiplier: float, sensitivity: float, out_dtype: 
 
 
 def find_largest_release_deviation(dtype: str, grid: float) -> float:
-    """Returns the largest deviation of noise on a sum of that dtype. Integers are in units of ``grid``."""
+    """Returns the largest deviation of noise on a sum of type ``dtype``. Integers are in units of ``grid``."""
     return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
 
 

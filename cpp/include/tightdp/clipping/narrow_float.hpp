@@ -34,9 +34,9 @@ TIGHTDP_FORMULA float to_float(BFloat16 x) noexcept {
 TIGHTDP_FORMULA float to_float(Float16 x) noexcept {
     const uint32_t magnitude = (uint32_t{x.bits} & 0x7fffu) << 13;
     const uint32_t sign = (uint32_t{x.bits} & 0x8000u) << 16;
-    // Adds 127 - 15, the difference of the biases, to the exponent, or twice as much for infinities and NaNs. A
-    // subnormal is read as the mantissa of a number in [2^-14, 2^-13), from which 2^-14 is subtracted. Thus no
-    // subnormal float32 occurs, which would be slow.
+    // The exponent moves from float16's bias 15 to float32's bias 127. For infinities and NaNs, 127 - 15 is added
+    // twice. A subnormal keeps its mantissa and gets the exponent of 2^-14. Then 2^-14 is subtracted. This avoids
+    // subnormals of float32, which are slow.
     const uint32_t rebias = magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u;
     const float subnormal = as_float(magnitude + 0x38800000u) - 0x1p-14f;
     const float normal = as_float(magnitude + rebias);

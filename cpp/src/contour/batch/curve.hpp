@@ -50,7 +50,7 @@ class BatchCurve {
         }
         team_.sync();
     }
-    // The argument 6 is value_at()'s `trigonometry` for a device (contour.md, section 7).
+    // The argument 6 covers the rounding errors of sines and cosines on a device (contour.md, section 7).
     TIGHTDP_HD CurveValue value(const Plan& plan, double epsilon) const noexcept {
         return value_at(team_, ordinates(), plan, 6, epsilon);
     }
@@ -68,8 +68,8 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length of the line c + is as CompositionMgf::length_by_cells does. Each lane bounds the decay -ln
-// |M(c + is)/M(c)| for one range [s, 1.25 s] of imaginary parts.
+// Chooses the length of the line of points c + i s, by the rule of CompositionMgf::length_by_cells. For one range
+// [s, 1.25 s], each lane bounds the decay -ln |M(c + i s)/M(c)| of the MGF M.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

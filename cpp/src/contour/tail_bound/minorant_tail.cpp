@@ -116,8 +116,8 @@ void MinorantTail::sample() {
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // The bound loses spacing * spread / 2 of the modulus, which is 0.05. Beyond s = 40 / spread, the last sample, the
-    // bounds by total variation and by cells are better.
+    // The bound loses spacing * spread / 2 = 0.05 of the modulus between samples. The samples end at s = 40 / spread.
+    // For larger s, the bounds by total variation and by cells are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);

@@ -1,10 +1,11 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
 // the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W, beta and the posterior weight.
 //
-// Let y(u) = height * p(u) be the distance by which the line is moved at u. Here p = kappa r / (1 - r + kappa r) is a
-// logistic function of u, and r is the posterior weight. With F the integrand of M at c + iS,
+// The line is moved at u by y(u) = height * p(u). Here p = kappa r / (1 - r + kappa r) is a logistic function of u,
+// and r is the posterior weight. move_for() chooses the numbers height and kappa. With F the integrand of M at c + iS,
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
-// because the modulus of the integrand falls in s. J stands for the integrand of B, and J_0 for the integrand of M(c).
+// because the modulus of the integrand decreases as s grows. J stands for the integrand of B, and J_0 for the integrand
+// of M(c).
 #pragma once
 
 #include <cmath>
@@ -97,8 +98,8 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 
 namespace tightdp {
 
-// Computes the sums for the imaginary part S = s (moved_line.simd.cpp). Their bound on |phi| holds for all larger
-// imaginary parts. Terms are rounded so that 1 - B is not too large.
+// Computes the sums for the imaginary part S = s (moved_line.simd.cpp). The bound on |phi| from these sums holds for
+// all larger imaginary parts too. Terms are rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))

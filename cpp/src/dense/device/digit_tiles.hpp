@@ -1,9 +1,9 @@
 // Packed operands of integer products on a device, and the share of each thread block. The code is plain arithmetic, so
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
-// A line is an output of the weights, or a column of the inputs. An operand is packed in fragments, as [tile of 16
-// lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the matrix unit's order: four
-// words of four records each. Records and lines that are missing are zeros.
+// The weights have a line for each output, and the inputs have a line for each column. An operand is packed in
+// fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
+// matrix unit's order: four words of four records each. Records and lines that are missing are zeros.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,7 @@ inline constexpr int kStageWeights = kBlockOutputs / kFragmentLines * kTileWeigh
                      kStageInputs = kBlockColumns / kFragmentLines * kTileInputs,
                      kStageBytes = kStageWeights + kStageInputs;
 
-// Largest number of stages whose sums of digits' products fit in 32 bits: fewer than 2^16 records.
+// Largest number of stages with fewer than 2^16 records. Sums of products of digits then fit in 32 bits.
 inline constexpr std::int64_t kMostStages = ((1 << 16) - 1) / kStageRecords;
 static_assert(std::int64_t{2} * 128 * 128 * kStageRecords * kMostStages <= 0x7fffffff);
 

@@ -13,8 +13,8 @@ from ...mechanisms import Mechanism
 State = TypeVar("State")
 
 Entries = tuple["Entries", Mechanism, int] | None
-"""Releases with their counts, as nested tuples with the last release outermost. So a longer history shares the tuples
-of a shorter one."""
+"""Releases with their counts, as nested tuples with the last release outermost. A new release wraps the tuples of the
+earlier ones, which are not copied."""
 
 
 def list_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
@@ -29,7 +29,7 @@ def list_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
 class SharedAccountState(Generic[State]):
     """A holder of an immutable state, which only ``update_state`` replaces.
 
-    ``update_state(step)`` replaces ``state`` by ``step(state)``. Other threads see the state before it or after it, and
+    ``update_state(step)`` replaces ``state`` by ``step(state)``. Other threads see the old state or the new one, and
     nothing between. Nothing changes if ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock.
     Everything that is derived from one reading is consistent.
 

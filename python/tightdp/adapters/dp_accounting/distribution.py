@@ -61,8 +61,8 @@ _FIRST, _FIRST_SLOW = 256, 32
 ``_FIRST`` is for the grid engine, which bounds delta at many epsilons in one pass. ``_FIRST_SLOW`` is for mechanisms
 whose bounds are slow."""
 _INFLATED = 1 + 1e-6
-"""Factor by which each delta is multiplied: 1 plus the default relative width of a bound. The product is not below
-other upper bounds on the same profile, and roundings in dp_accounting do not move it below the profile."""
+"""Factor by which each delta is multiplied: 1 plus the default relative width of a bound. Other upper bounds of that
+width on the same profile do not exceed the product. Roundings in dp_accounting do not move it below the profile."""
 
 
 def privacy_loss_distribution(
@@ -77,9 +77,9 @@ def privacy_loss_distribution(
     Between points of the default grid, the result's delta exceeds the delta of ``run``. The excess is about one part in
     10,000, or one part in 500 if the grid engine is used. The excess is multiplied by the number of distinct
     mechanisms, up to one part in 50. If a bound takes more than about ten milliseconds, the excess is one part in 50.
-    On coarser grids the excess is up to ten times as large. Everywhere delta is also larger by 1e-15. Repeated samples
-    of a fixed size under "replace" get the distribution of the joined pair (docs/theory/grid.md, section 6.2). Its
-    delta may be twice as large as the delta of ``run``.
+    On coarser grids the excess is up to ten times as large. At every epsilon, 1e-15 is added to the result's delta.
+    Repeated samples of a fixed size under "replace" get the distribution of the joined pair (docs/theory/grid.md,
+    section 6.2). The delta of the joined pair may be twice as large as the delta of ``run``.
 
     This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
     and for repeat-and-select, it takes about twenty seconds. With noise multipliers near 0.1 it takes as long, and the

@@ -38,7 +38,7 @@ def can_center_features(public: Public) -> bool:
 def compute_centering_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
     """Returns the noise multiplier with which the release of the mean has the part ``share`` of the run's mu^2.
 
-    Here mu^2 is the sum of 1 / noise multiplier^2 on all records. For the sampled steps, mu^2 is about
+    For releases that use all records, mu^2 is the sum of 1 / noise multiplier^2. For the sampled steps, mu^2 is about
     (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 

@@ -1,8 +1,8 @@
 """A run whose model is sharded by FSDP2 (``torch.distributed.fsdp.fully_shard``).
 
 Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the whole
-parameters once, and puts them in the places of the sharded ones. Ranks then exchange no parameters during the step, so
-that their shares of the batch may differ in size or be empty.
+parameters once, and puts them in the places of the sharded ones. Ranks then exchange no parameters while they go
+through their records. So ranks may have different numbers of records in a batch, or none.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Plan:
     """The plan of a run, which consists of ``steps`` releases of ``mechanism``.
 
     If the number of records is private, a noisy count of the records is released before the steps. ``records`` is the
-    number of records from which sampling probability and divisor follow. It is the public number or the noisy count.
+    public number of records or the noisy count. The sampling probability and the divisor follow from this number.
 
     Fields
     ------
@@ -137,7 +137,7 @@ class Plan:
 
     @property
     def mechanism(self) -> Mechanism:
-        """Mechanism of one step. If DPIS releases the share of norms, the step is one with the largest share."""
+        """Mechanism of one step. If DPIS releases the share of norms, it is the mechanism for the largest share."""
         return build_algorithm_release(self.noise_multiplier, self.sampling_probability)
 
     @property
@@ -148,7 +148,7 @@ class Plan:
     def choose_by_epoch(self, size: int) -> DPISEpochSettings:
         """Returns the rule that chooses the steps of each epoch from a released sum of norms.
 
-        ``size`` is the number of trained numbers.
+        ``size`` is the number of entries of the trained parameters.
         """
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
@@ -218,11 +218,11 @@ class _CheckedSettings:
     """Norm bound of each parameter group that is clipped by itself."""
     arithmetic: SumArithmetic
     own: Settings | None
-    """Settings of AdaCliP or DPIS, without open values."""
+    """Settings of AdaCliP or DPIS, completed by the arguments of ``make_private``."""
     size: int
-    """The number of trained numbers."""
+    """The number of entries of the trained parameters."""
     largest: float
-    """The largest number that the types of the trained numbers hold."""
+    """The largest number that all types of trained parameters hold."""
     loss: LossRelease | None
 
     def plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
@@ -280,9 +280,9 @@ def plan_run(
     """Returns the plan for ``records`` records. Without ``public_size`` a noisy count of the records is released first.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    the number of trained numbers. ``largest`` is the largest number that their types hold. If a run is continued,
-    ``released`` is its number of records, for which it was charged already. ``loss`` has the settings for releasing
-    losses, which use a share of the charge of each step.
+    the number of entries of the trained parameters. ``largest`` is the largest number that all their types hold. If a
+    run is continued, ``released`` is its number of records, for which it was charged already. ``loss`` has the settings
+    for releasing losses, which use a share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)

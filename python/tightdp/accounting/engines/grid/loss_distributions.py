@@ -252,8 +252,8 @@ def _prepare_replacement_for_grid(
     """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
     The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
-    record that is in the sample. ``member`` is attained by data sets whose other records are all alike or, under
-    Poisson sampling, by exchanging a record for one that contributes nothing.
+    record that is in the sample. For samples of fixed size, data sets whose other records are all alike attain
+    ``member``. Under Poisson sampling, exchanging a record for one that contributes nothing attains it.
     """
     if low == 1:
         return base
