@@ -37,7 +37,8 @@ class Bound:
     ----------
     lower, upper : the ends, in nats for an epsilon and as a probability for a delta.
     engine : the name of the engine that computed the bound.
-    error_budget : the share of each named source of error in the width.
+    error_budget : how much each named source of error adds to the width, in the unit of the bound. The terms add up to
+        the width if it is finite.
 
     Raises ``ContradictionError`` if ``lower`` exceeds ``upper``.
 
@@ -45,9 +46,7 @@ class Bound:
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` names the engine that computed the bound. ``error_budget`` says how much each named term adds to the
-    width, in the unit of the bound. The terms add up to the width if it is finite. An infinite upper end means that no
-    finite upper bound is known, or that finding one would take too long.
+    An infinite upper end means that no finite upper bound is known, or that finding one would take too long.
     """
 
     lower: float

@@ -28,7 +28,8 @@ class ClipRows {
     }
 
     // Computes sums[j] += trunc(factor * x_j) modulo 2^64 for the columns j of a tile, where x is the row, after the
-    // transform (tile.hpp) if there is one. The products are computed in double, and the integers are below 2^62.
+    // transform (tile.hpp) if there is one. The integers are below 2^62. The argument -factor makes exact_term()
+    // compute the products in double.
     void add_integers(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
         with_dtype(dtype_, [&]<class T> {
             const auto* const p = reinterpret_cast<const T*>(at(row, tile));

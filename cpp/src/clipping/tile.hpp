@@ -28,7 +28,8 @@ template <class F>
 }
 
 // Number of columns in a tile. The sums of a tile (8 KB) and the rows that are added to these sums stay in the
-// first-level cache. With half as many columns, starting and ending sweeps (see below) would take a tenth of the time.
+// first-level cache. With half as many columns, a tenth of the time would be spent on starting and ending sweeps (see
+// below).
 inline constexpr std::int64_t kTileColumns = 1024;
 // Number of rows in a group. These rows are added in their own precision, and their sum is then added to the sum in
 // double.
@@ -37,8 +38,8 @@ inline constexpr int kGroup = 4;
 // a sweep. With more than eight rows at once, the processor would not prefetch all rows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
-// Bound on the integers of a row in exact sums. With this bound, the sums of the integers of all rows of a sweep fit in
-// 32 bits.
+// Bound on the integers of a row in the exact form (ClipKernels::add). With this bound, the sums of the integers of all
+// rows of a sweep fit in 32 bits.
 inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
 
 // Pointers to the centre and to the inverse of the scale at the tile's first column. Both are null if rows are neither

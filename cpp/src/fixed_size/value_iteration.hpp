@@ -1,6 +1,6 @@
-// Bounds on the worst privacy profile of steps whose dominating pairs an adversary chooses, given past outputs. The
-// pairs come from a list called the menu (docs/theory/adaptive.md, section 2). pld/law.hpp explains dominance and
-// P-mass.
+// Bounds on the worst privacy profile of several steps. An adversary sees the past outputs, and chooses the dominating
+// pair of each step from a list called the menu (docs/theory/adaptive.md, section 2). pld/law.hpp explains dominance
+// and P-mass.
 #pragma once
 
 #include <cstddef>

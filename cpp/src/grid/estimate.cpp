@@ -15,7 +15,7 @@ namespace tightdp::grid {
 namespace {
 
 constexpr int kOctave = 1 << kRungHalvings;
-// Number of parts from which on looking up the sum of their cumulants takes less time than adding the cumulants.
+// Least number of parts for which looking up the sum of their cumulants is faster than adding the cumulants.
 constexpr std::size_t kManyParts = 4;
 
 double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
@@ -31,9 +31,9 @@ int rung_of(double tilt) {
 // Returns the power of two nearest to x.
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
-// Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. There may be
-// other minima. A distribution with a heavy tail has one at larger tilts that depends only on the point where the tail
-// is cut off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
+// Finds the first local minimum of f over the tilts that on_ladder() returns, starting left of `guess`. With a heavy
+// tail, f has another minimum at larger tilts. That minimum depends only on the point where the tail is cut off.
+// `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -126,7 +126,7 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
         const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
         std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
-        if (size < sketch.size) ++size;  // the last lattice point, at this lump, gets part of the mass beyond
+        if (size < sketch.size) ++size;  // the last lattice point is at this lump, and gets part of the mass beyond
         // The first and the last lump of a density stand for mass that extends further out.
         const auto gap = [&](std::size_t i) {
             return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
@@ -217,8 +217,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const Cut& cut = cuts_[part];
     const Sketch& s = *cut.sketch;
     const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
-    // Bisects for the first lump up to which the mass is not negligible, if this mass is moved to the next lump and
-    // tilted there.
+    // Suppose that the mass up to a lump is moved to the next lump and tilted there. The code bisects for the first
+    // lump at which the moved mass is not negligible.
     std::size_t from = 0, end = cut.size - 1;
     while (from < end) {
         const std::size_t middle = from + (end - from) / 2;
@@ -242,8 +242,8 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
     const Cumulant at0 = sketches.cumulant(0);
     const double spread = std::sqrt(at0.variance) + 1e-300;
     const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
-    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances below 1e-9 from
-    // the end are not told apart, so no larger tilts are tried.
+    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances from the end
+    // that are below 1e-9 are treated alike, so no tilts above `largest` are tried.
     const double largest = 1e9 / std::max(std::abs(epsilon), spread);
     return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
                     std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });

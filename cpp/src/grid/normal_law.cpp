@@ -20,7 +20,8 @@ constexpr double kBerryEsseen = 0.56;
 // Each cell of a distribution's sketch is split into kLeastSplit to kMostSplit equal pieces, about kCells pieces in
 // all. Replacing the pieces by points then changes the variance by at most a relative 1e-6.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
-// Largest |c y| over the losses y at which a tilt c is tried, so that e^{c y} neither overflows nor underflows.
+// Largest |c y|, over the losses y of a distribution, for which a tilt c is tried. Then e^{c y} neither overflows nor
+// underflows.
 constexpr double kMostExponent = 600;
 // ln of the mass below which a point is treated as massless. Smaller masses underflow or have few digits.
 constexpr double kLeastLog = -700;
@@ -41,8 +42,8 @@ double curved(double t) {
     return 0.5 * t * t * sum;
 }
 
-// A distribution of points. Once its losses are moved by `slack`, this distribution dominates a given one or is
-// dominated by the given one.
+// A distribution of points that replaces a given distribution. Once the points are moved by `slack`, they dominate the
+// given distribution or are dominated by it.
 struct Points {
     struct Point {
         double loss, mass, error;  // the loss, its P-mass, and the absolute error of this mass
@@ -157,8 +158,8 @@ struct Value {
 // Returns the value with the smaller error, or the second value if the error of the first one is NaN.
 Value closer(const Value& one, const Value& other) { return one.error < other.error ? one : other; }
 
-// Moments of the loss Y of one distribution after tilting, and their errors. log_mass is ln M(c), the logarithm of the
-// finite mass that is tilted by c. `third` is an upper bound on E|Y - mean|^3.
+// Moments of the loss Y of one distribution after tilting, and their errors. log_mass is ln M(c), where M(c) is the sum
+// of the P-masses times e^{cY} over all finite losses. `third` is an upper bound on E|Y - mean|^3.
 struct Tilted {
     double log_mass, log_error;
     double mean, mean_error, variance, variance_error;

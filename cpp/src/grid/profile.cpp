@@ -80,7 +80,7 @@ double Profile::bound_at(double epsilon, bool upper) const {
     const double r = (epsilon - at(0)) / h;
     if (!(r >= 0)) return upper ? HUGE_VAL : 0;
     if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
-    // Because r is rounded, j may be the cell right of epsilon. In that case the code steps back to the cell that holds
+    // Because r is rounded, point j may lie right of epsilon. In that case the code steps back to the point left of
     // epsilon.
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
@@ -102,8 +102,8 @@ double Profile::invert(double target, bool upper) const {
     };
     // The result lies on a chord, the line through the bounds at two neighbouring points as a function of e^epsilon.
     // Any two neighbouring points serve if the bound exceeds the target at the left point only. The profile without its
-    // errors falls in j, so bisecting it gives a first guess. The bounds need not fall. So a second bisection finds two
-    // points, beginning with an interval around the guess.
+    // errors falls in j, so bisecting it gives a first guess. The bounds need not fall, so a second bisection finds two
+    // such points. The second bisection begins with an interval around the guess.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };

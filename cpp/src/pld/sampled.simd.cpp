@@ -5,9 +5,9 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Computes y = sign log1p(expm1(sign x) / q), or y = -sign infinity if sign x <= log(1 - q). `slack` is the change of x
-// that has the same effect as the rounding error of y. If e^{sign x} may overflow, the code uses x - sign log q, which
-// is equal to y within rounding errors.
+// Computes y = sign log1p(expm1(sign x) / q), or y = -sign infinity if sign x <= log(1 - q). `ratio` is e^{sign y}.
+// `slack` is the change of x that has the same effect as the rounding error of y. If e^{sign x} may overflow, the code
+// uses x - sign log q, which is equal to y within rounding errors.
 void grid_poisson_edges(double q, double sign, const double* x, std::size_t count, double* y, double* ratio,
                         double* slack) {
     const double shift = -__builtin_log(q);
@@ -16,7 +16,7 @@ void grid_poisson_edges(double q, double sign, const double* x, std::size_t coun
         const Vec at = sign * load(x + i);
         // The code divides by q instead of multiplying by 1/q. A compiler could contract a product and the sum 1 + w to
         // one operation in one place but not in another. Such a contraction would do harm near log(1 - q), because the
-        // weight 1 + w has to match y to the last bits there.
+        // ratio 1 + w has to match y to the last bits there.
         const Vec v = expm1(at) / q;
         const Mask inside = (Mask)(v > -1.0);
         const Vec w = select(inside, v, splat(0.0));

@@ -77,7 +77,7 @@ def check_count_array_argument(name: str, values: Any) -> npt.NDArray[np.float64
     """Returns ``values`` of any shape as doubles. Raises ValueError unless all are whole numbers in [1, 2^53]."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
     array = check_array_argument(name, values, accepted)
-    # NumPy rounds large integers in a list that also holds floats. A comparison with the given values finds this.
+    # NumPy rounds large integers in a list that also holds floats. So the array is compared with the given values.
     given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
@@ -113,8 +113,8 @@ below_one, at_least_one = build_argument_check("[0, 1)"), build_argument_check("
 def check_unambiguous_bounds_argument(name: str, given: Any, columns: int) -> None:
     """Raises ValueError if it is not clear which of the numbers in ``given`` are lower bounds.
 
-    For two columns, ((0, 1), (2, 3)) could mean (low, high) of each column, or two lower and then two upper bounds. An
-    array or a tuple of lists always means lower bounds, then upper bounds, and is accepted.
+    For two columns, ((0, 1), (2, 3)) has two meanings: (low, high) of each column, or two lower bounds and then two
+    upper bounds. An array or a tuple of lists always means lower bounds, then upper bounds, and is accepted.
     """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):

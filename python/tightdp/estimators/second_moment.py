@@ -62,8 +62,8 @@ class SecondMomentEstimator:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """Pays for the moment and releases it. Returns the moment, and the statement's text about the ledger or
-        None."""
+        """Pays for the moment and releases it. Returns the moment, and the statement's text about the ledger, which is
+        None without a ledger."""
         budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value

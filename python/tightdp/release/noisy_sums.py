@@ -17,13 +17,14 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
 
     total : a contiguous array, or a list of such arrays. An int64 array holds multiples of ``grid``, as
         ``clipped_sum(..., out=, arithmetic="exact")`` computes them. Other arrays are of float32 or float64.
-    deviation : standard deviation of the noise, in the units of the sum. deviation / grid must be at most 2^39.
+    deviation : standard deviation of the noise, in the units of the sum. ``deviation / grid`` must be at most 2^39.
     grid : for int64 arrays, ``exact_grid(max_norm)``, a power of two
     rng : SecureRandom (the default) or Philox
 
-    The noise on integers consists of real-valued normals of at least this deviation, rounded to the grid and sampled
-    exactly. ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section
-    7). Noise on floats is idealised: the charge covers neither the roundings of sums nor the low bits of noisy floats.
+    The noise on integers is a real-valued normal of at least this deviation, rounded to the grid. This rounded
+    normal is sampled exactly. ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)``
+    (docs/theory/clipping.md, section 7). Noise on floats is idealised: the charge covers neither the roundings of sums
+    nor the low bits of noisy floats.
 
     Raises TypeError for arrays of other types, and ValueError for a number out of its range.
 

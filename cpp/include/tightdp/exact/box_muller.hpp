@@ -2,10 +2,11 @@
 // The real numbers x and y in [0, 1] are given by their binary digits, of which 64, 128, 192, ... are used until they
 // determine the result.
 //
-// The code computes intervals of fixed-point numbers that contain -2 ln x, and |cos 2 pi y| or |sin 2 pi y|, for all x
-// and y with the given digits. The ends of these intervals are multiplied by sigma and squared, and the results are
-// compared as integers. The errors are derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits
-// (fixed_point.hpp). In each function, n is the number of limbs of a fraction, and `work` is scratch memory.
+// The code computes two intervals of fixed-point numbers. For all x and y with the given digits, one interval contains
+// -2 ln x, and the other contains |cos 2 pi y| or |sin 2 pi y|. The rounded integer is computed from the two lower
+// ends, and again from the two upper ends. If the integers agree, the digits determine the result. The errors are
+// derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits (fixed_point.hpp). In each function, n
+// is the number of limbs of a fraction, and `work` is scratch memory.
 #pragma once
 
 #include <math.h>
@@ -169,8 +170,8 @@ TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
     return root;
 }
 
-// Returns floor(sigma sqrt(l) a + 1/2), where products are rounded up if `up` and down otherwise. sigma is at most
-// 2^39. `work` has 4 n + 16 limbs.
+// Returns floor(sigma sqrt(l) a + 1/2), where products are rounded up if `up` and down otherwise. Here l is an end of
+// the interval of -2 ln x, and a is an end of the other interval. sigma is at most 2^39. `work` has 4 n + 16 limbs.
 TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a,
                                                       bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;
@@ -198,7 +199,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
     return (square_root(square) + 1) / 2;
 }
 
-// Returns the number of limbs of work that settled_normal needs for `words` words.
+// Returns the number of limbs of scratch memory that settled_normal needs for `words` words.
 TIGHTDP_HD constexpr int settling_work(int words) noexcept { return 15 * (2 * words + 2); }
 
 // Tells whether the first `words` words of 64 binary digits determine the rounded integer, and computes it if they do.

@@ -1,5 +1,5 @@
 // Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). Nodes
-// and points are those of the two trapezoid sums in section 1 of that page.
+// are the values of h in a sum along a path. Points are the values of z in a sum along a ray.
 #pragma once
 
 #include <cstdint>

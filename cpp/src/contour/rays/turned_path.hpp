@@ -26,8 +26,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). With gamma = 1 + c, where z = c is the start of the ray of z
-// (ray_plan.hpp), the integrand at this point is
+// A point h of a path, with tau = ln(e^h - 1). The ray of z (ray_plan.hpp) starts at z = c, and gamma is 1 + c. The
+// integrand at this point is
 //     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
@@ -57,7 +57,7 @@ struct PathRange {
     double left, right;
 };
 
-// Chooses the ends of a path so that the weight beyond them is about e^-need. Returns false if no end was found.
+// Chooses the ends of a path so that the integrals beyond them are about e^-need. Returns false if no end was found.
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range);
 PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
@@ -70,7 +70,7 @@ struct TurnedPath {
     double start = 0;                         // E[(1 + e^t)^gamma - 1]
     PathTails tails;                          // bounds on what the sums over the nodes leave out
     double size = 0, first_moment = 0;        // sums of |step * B| and |step * B h| over the nodes
-    double rounding = 0, first_rounding = 0;  // the same sums with each term times its relative error in units of u
+    double rounding = 0, first_rounding = 0;  // the same sums, each term times its relative error / u
 
     std::int64_t nodes() const { return static_cast<std::int64_t>(re.size()); }
 };

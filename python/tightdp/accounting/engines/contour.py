@@ -89,8 +89,8 @@ def name_contour_errors(terms: Sequence[float]) -> dict[str, float]:
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 """Three arguments of the compiled core. The first is the list of (sigma, q, count) of the sampled Gaussians, where
 sigma is the noise multiplier and q the sampling probability. The second is the sum of count / sigma^2 over the plain
-Gaussians, with a relative error of at most 2^-51 (contour.md section 5.3). The third is True if the pairs describe
-replacing a record."""
+Gaussians, with a relative error of at most 2^-51 (contour.md section 5.3). The third is True if the dominating pairs
+are those of replacing a record."""
 
 
 @cache_fact_of_parts

@@ -3,9 +3,9 @@
 Let delta be the privacy profile of a pair (P, Q) of output distributions. The type I error alpha of a test is the
 probability of deciding for P under Q. The least type II error is beta(alpha) = sup over x > 0 of g(x), where x = e^eps
 and g(x) = 1 - delta(log x) - alpha x. The value g(x) at any x is a lower bound of beta(alpha). For an upper bound, g is
-evaluated at some x, called nodes. Since g is concave, the line through two nodes lies above g outside the interval
-between them. Nodes are added near the supremum. Each halving of the distance between nodes divides the width of the
-bounds by four.
+evaluated at some x, called nodes. Since g is concave, the line through the values of g at two nodes lies above g
+outside the interval between these nodes. Nodes are added near the supremum. Each halving of the distance between nodes
+divides the width of the bounds by four.
 """
 
 from __future__ import annotations

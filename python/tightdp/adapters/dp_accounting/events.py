@@ -26,7 +26,7 @@ _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampl
 class EventPart(NamedTuple):
     """A mechanism and how often it runs.
 
-    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation, and False if the
+    ``stated`` is True if the mechanism's parameters hold directly for two neighbouring data sets, and False if the
     parameters are relative to one record's contribution.
     """
 
@@ -135,7 +135,7 @@ def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechan
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
     if sensitivity < 1:  # integers that differ by less than 1 are equal
         return None
-    # An unknown dimension is replaced by the largest one, which has the largest bound.
+    # An unknown dimension is replaced by the largest accepted one, for which the bound is largest.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
     return _read_noise_of_event(
         lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma
@@ -189,7 +189,7 @@ def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
     right, wrong = 1 - Range(p) + Range(p) / buckets, Range(p) * (buckets - 1) / buckets
     more, less = log(buckets * (1 - Range(p)) + p), log(p)
     error = max(loss.hi - loss.lo for loss in (more, less))
-    masses = wrong.hi, min(right.hi, 1.0)  # rounded up, which raises the profile in both orders
+    masses = wrong.hi, min(right.hi, 1.0)  # rounded up, which raises the profile in both orders of the pair
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
 
 
@@ -248,7 +248,7 @@ def _build_fixed_size_event_reader(
         total = _check.check_count_argument("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
-        if isinstance(found, PrivacyLoss):  # a record that is not drawn is replaced by another one in the sample
+        if isinstance(found, PrivacyLoss):  # a sample without the record has another record in its place
             found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 

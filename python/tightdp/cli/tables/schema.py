@@ -4,9 +4,9 @@ The draft is read off the records. Bounds are the smallest and the largest value
 values that occur. Columns of many different texts are dropped. Columns of texts or integers in which no value comes
 twice are dropped too, because such columns identify people. The draft names the dropped columns. Replace everything in
 the draft by what is known without the records, delete the entry "draft", and give the file to tightdp train --schema.
-The schema lists the texts of --missing, which count as missing wherever the schema is used. With --learn the draft
-holds the kind of each column and no values except 0 and 1. Then tightdp train learns bounds and categories with noise,
-and charges for them.
+The schema lists the texts that --missing gives. Cells with these texts count as missing wherever the schema is used.
+With --learn the draft holds the kind of each column and no values except 0 and 1. Then tightdp train learns bounds and
+categories with noise, and charges for them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..._support import device_probe as runtime
 from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Number of bytes of an entry of each type that gradients may have. The type int64 of exact sums is missing here."""
+"""Number of bytes of an entry of each type that gradients may have."""
 _ENTRY_BYTES = {**SIZES, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
 """Number of bytes of an entry of each type that some kernel reads or writes."""
 _DLPACK_CUDA = (2, 13)
@@ -36,7 +36,7 @@ class DeviceArray:
     stream : the stream of pending work, or None
     owner : the object that keeps the memory alive, or None
 
-    ``view`` makes such a description, and raises TypeError for other arrays.
+    ``view`` returns the ``DeviceArray`` of an array in device memory.
 
     >>> from tightdp.cuda import DeviceArray
     >>> DeviceArray(4096, (2, 3), "float32", (12, 4), device=0).rows_contiguous

@@ -23,8 +23,8 @@ class RunAccount:
         self.plan = plan
         self._budget = FixedPlan(plan.mechanism * plan.steps)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
-        """Function that is called with the number of newly charged steps and their mark in the checkpoint, before their
-        release."""
+        """Function that is called before the release of newly charged steps, with the number of these steps and their
+        mark in the checkpoint."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
         """Function that is called with the share of norms (``norm_share_account.py``) and the noise multiplier of each
         epoch, if these are released."""
@@ -34,7 +34,7 @@ class RunAccount:
 
     @property
     def current_plan(self) -> Plan:
-        """The plan of the next step. It differs from ``plan`` if shares of norms are released."""
+        """The plan of the next step. ``NormShareAccount``, which releases shares of norms, overrides this property."""
         return self.plan
 
     @property

@@ -1,9 +1,9 @@
 """Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1).
 
-The gain of selecting bounds the amount by which the loss of the selection may exceed the loss of one run. A test with a
-threshold t is a set of outputs that attains the delta of one run at the epsilon t. The delta of this set after the
-selection is a lower bound of the selection's delta. Upper ends are upper bounds of the selection's delta at several
-epsilons. P and Q are the distributions of an output on two neighbouring data sets.
+P and Q are the distributions of an output on two neighbouring data sets. The loss of the selection exceeds the loss of
+one run by at most a number called the gain. A test with a threshold t is a set S of outputs for which P(S) - e^t Q(S)
+is the delta of one run at the epsilon t. From the probabilities that the selected output is in S, a lower bound of the
+selection's delta follows. "Upper ends" are upper bounds of the selection's delta at several epsilons.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed too, because the hull may be
 lower than an upper end."""
 _LARGEST = 1e300
-"""Gain of selecting from which on no upper bound is computed."""
+"""Smallest gain for which only the trivial upper bound is returned."""
 _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
 _BISECTIONS = 10
@@ -37,7 +37,7 @@ _STARTS = 0.98, 0.9, 0.7
 """Fractions of the largest possible lower end. The search for a lower end starts from one fraction after the other,
 until a search succeeds."""
 _SHARES = 0.0, 0.25, 0.6
-"""Fractions of the gain of selecting by which the thresholds of tests exceed epsilon."""
+"""Fractions of the gain by which the thresholds of tests exceed epsilon."""
 _CHORD = 0.95
 """Fraction of epsilon at which the chord of ``_is_selection_bound_final`` begins."""
 _FARTHEST = 1.0
@@ -74,15 +74,14 @@ def bound_epsilon_of_selection(
 ) -> tuple[float, float]:
     """Returns lower and upper bounds of epsilon.
 
-    The upper bound is the gain of selecting plus the epsilon of one run, at ``delta`` divided by the mean number of
-    runs.
+    The upper bound is the gain plus the epsilon of one run, at ``delta`` divided by the mean number of runs.
     """
     runs = build_repetitions(mechanism)
     gain = _compute_gain_of_selection(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
     upper = (Range(once.upper) + gain).hi if share < 1 else 0.0
-    if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
+    if once.upper == 0 and 0 < upper < INF:  # the run's exact epsilon may be negative, so ``upper`` may be too large
         upper = _bisect_selection_epsilon(
             lambda eps: _bound_selection_by_gain(runs, run, gain, eps) > delta, 0.0, upper
         )[1]
@@ -125,8 +124,8 @@ def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, 
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
     The upper ends are convex in e^epsilon where they are below 1. So a chord of the upper ends that ends at ``epsilon``
-    is at least as steep as any line that touches them from below there. The upper end is on the hull if the line with
-    the slope of this chord is below the curve at epsilon 0.
+    is at least as steep as any line that touches the upper ends from below at ``epsilon``. Extend this chord to epsilon
+    0. If the extended chord is below the curve of delta there, the upper end at ``epsilon`` is on the hull.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:

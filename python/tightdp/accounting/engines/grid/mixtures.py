@@ -1,4 +1,4 @@
-"""Weights of mixtures of Gaussians, and of samples that lead to such mixtures (docs/theory/mixtures.md)."""
+"""Weights of the mixtures of Gaussians that a mechanism states or that sampling causes (docs/theory/mixtures.md)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Numbers of draws of the record with a smaller probability than this are left out. The left-out probability counts as
-revealing everything."""
+"""Probability below which a number of draws of the record is left out. The left-out probability counts as revealing
+everything."""
 
 Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
@@ -85,10 +85,10 @@ about forty standard deviations if the record is drawn ten thousand times on ave
 
 
 def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
-    """Returns the weights after probability was moved to shift 0: all of ``lost``, and at least 1e-18 from the smallest
-    shifts.
+    """Moves ``lost`` and the smallest shifts to shift 0, and returns the new weights.
 
-    The result is dominated by the given mixture, because shifts only become smaller (mixtures.md section 1).
+    Shifts are moved, the smallest first, until their probability is at least 1e-18. The result is dominated by the
+    given mixture, because shifts only become smaller (mixtures.md section 1).
     """
     moved, rest = Range(0.0), list(weights)
     while moved.lo < _PLENTY and rest:
@@ -97,5 +97,5 @@ def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
-"""Probability of the smallest shifts that is moved to shift 0. Compared with this probability, the left-out probability
-(``_FAINT``) is negligible."""
+"""Least total probability of the shifts that are moved to shift 0. Compared with this probability, the left-out
+probability (``_FAINT``) is negligible."""
