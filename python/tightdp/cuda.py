@@ -12,6 +12,7 @@ from dataclasses import replace
 from ._support import _check
 from ._support.device_probe import devices, parse_cuda_device_number, require_module, status
 from .accounting.engines.prv.device import build_prv_on_device as _prv_on
+from .accounting.engines.prv.engine import Prv
 from .accounting.questions.question import Question
 from .bound import Bound
 from .composition import Composable
@@ -45,7 +46,9 @@ def epsilon(
     >>> from tightdp import cuda
     >>> cuda.epsilon(dp.Gaussian(1.0) * 10, 1e-5)  # doctest: +SKIP
     """
-    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, device).epsilon(delta)
+    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).epsilon(
+        delta
+    )
 
 
 def delta(
@@ -67,17 +70,21 @@ def delta(
     >>> cuda.delta(dp.Gaussian(1.0) * 10, 5.0)  # doctest: +SKIP
     Bound(lower=0.146..., upper=0.148..., engine='prv')
     """
-    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, device).delta(epsilon)
+    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).delta(
+        epsilon
+    )
 
 
-def _build_cuda_question(
-    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, device: str
-) -> Question:
-    """Returns a question for the engine "prv" on a device. Raises ValueError for a wrong argument."""
+def _build_cuda_engine(device: str) -> Prv:
     place = parse_cuda_device_number(device)
     if place is None:
         raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: engine "prv" is that of the host')
-    engine = _prv_on(place)
+    return _prv_on(place)
+
+
+def _build_cuda_question(
+    run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
+) -> Question:
     asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
     request = replace(asked.request, max_bytes=_check.check_count_argument("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)
