@@ -48,7 +48,7 @@ ADD_OR_REMOVE = ("add_or_remove",)
 
 
 def _families() -> dict[str, Family]:
-    few = dp.losses.PrivacyLoss.from_distributions([0.5, 0.3, 0.2], [0.2, 0.3, 0.5], relation="any")
+    few = dp.PrivacyLoss.from_distributions([0.5, 0.3, 0.2], [0.2, 0.3, 0.5], relation="any")
     fixed, poisson = dp.FixedSizeSampled, dp.PoissonSampled
     truncated, again = dp.TruncatedPoissonSampled, dp.SampledWithReplacement
     size, steps = (100, 10_000), (1, 1000)

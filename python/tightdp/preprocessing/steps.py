@@ -44,7 +44,7 @@ class NamedTransformers:
         return found
 
     def set_params(self, **params: Any) -> Any:
-        """Sets the parameters with these names of ``get_params``, and returns the estimator itself.
+        """Sets the parameters ``params``, named as in ``get_params``, and returns the estimator itself.
 
         Raises ValueError for an unknown name.
         """

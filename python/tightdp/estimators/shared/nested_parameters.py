@@ -26,7 +26,7 @@ class NestedParameters(BaseEstimator):
         return params | _list_nested_parameters(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters, under their names in ``get_params``, and returns the estimator itself.
+        """Sets the parameters ``params``, named as in ``get_params``, and returns the estimator itself.
 
         Raises ValueError for an unknown name, and then sets nothing.
         """
