@@ -36,7 +36,7 @@ class DeviceArray:
     stream : the stream of pending work, or None
     owner : the object that keeps the memory alive, or None
 
-    ``view`` returns the ``DeviceArray`` of an array in device memory.
+    ``view`` returns the ``DeviceArray`` of an array in device memory. The constructor raises nothing.
 
     >>> from tightdp.cuda import DeviceArray
     >>> DeviceArray(4096, (2, 3), "float32", (12, 4), device=0).rows_contiguous
