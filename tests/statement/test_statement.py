@@ -335,5 +335,5 @@ def test_other_facts_may_have_numbers():
 def test_the_page_explains_its_numbers_and_has_room_for_who_answers():
     page = text_of(statement().to_html())[0]
     assert CHARGE_NOTE in page and OTHERS_CHOSE in page
-    for field in ("Organisation", "Name and role", "Place, date", "Signature"):
+    for field in ("One record is", "decided by, because", "Organisation", "Name and role", "Place, date", "Signature"):
         assert field in page

@@ -123,7 +123,15 @@ def render_statement_body(statement: Statement, sign: bool = False) -> str:
     ]
     sections += ["<h2>What this page is about</h2>", _render_statement_table(_describe_statement_origin(statement))]
     if sign:
-        fields = "Organisation", "Name and role", "Place, date", "Signature"
+        fields = (
+            "One record is (a person, a visit, ...), and one person has at most so many",
+            "Use, and who receives the release",
+            "Epsilon and delta were decided by, because",
+            "Organisation",
+            "Name and role",
+            "Place, date",
+            "Signature",
+        )
         sections.append(f'<div class="sign">{"".join(f"<div>{field}</div>" for field in fields)}</div>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
