@@ -169,7 +169,7 @@ def clip_and_noise(
     step.
 
     The arguments ``grads``, ``max_norm``, ``weights``, ``center``, ``scale``, ``groups``, ``normalize``, ``stability``
-    and ``out`` are those of ``clipped_sum``. The other parameters are:
+    and ``out`` are those of ``clipped_sum``. The other parameters follow.
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
