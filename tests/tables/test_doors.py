@@ -177,6 +177,19 @@ def test_what_cost_budget_is_replaced_by_no_other_command(data, ledger, command,
         assert "is a model or a ledger" in capsys.readouterr().err and kept.read_bytes() == before
 
 
+def test_a_figure_replaces_no_model_and_no_ledger(data, ledger, capsys):
+    """The order of a model's entries does not matter."""
+    pytest.importorskip("matplotlib")
+    assert train(data, ledger, *GOOD) == 0
+    plain = json.loads(data.with_suffix(".model.json").read_text())
+    models = [json.dumps(plain), json.dumps(dict(reversed(list(plain.items()))), indent=1)]
+    for content in (*(text.encode() for text in models), data.with_name("l").read_bytes()):
+        figure = data.with_name("f.png")
+        figure.write_bytes(content)
+        assert main(["plot", "--noise-multiplier", "1", "--points", "3", "--out", str(figure)]) == 2
+        assert "is a model or a ledger" in capsys.readouterr().err and figure.read_bytes() == content
+
+
 def test_columns_whose_values_all_differ_are_no_features(tmp_path, capsys):
     g = np.random.default_rng()
     lines = ["patient_id,card,age,weight,y"]
@@ -353,7 +366,8 @@ def test_a_dry_run_says_what_is_then_charged(data, ledger, declared, capsys):
     assert said["charged"] == repr(statement.charged) and said["epsilon"] == statement.privacy.upper
     assert (said["spent"], said["spent_after"]) == (0, ledger.spent)
     capsys.readouterr()
-    assert train(data, ledger, *declared, "--dry-run") == 0  # the model is there already, and stays
+    assert train(data, ledger, *declared, "--dry-run") == 2  # the model is there already, and stays
+    assert train(data, ledger, *declared, "--dry-run", "--force") == 0
     assert f"{statement.charged!r}" in (printed := capsys.readouterr().out) and "Nothing was spent" in printed
 
 

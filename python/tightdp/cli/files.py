@@ -71,7 +71,7 @@ def check_command_output(out: Path | None, force: bool, inputs: Iterable[Path] =
     for given in inputs:
         forbid_output_over_input(out, given)
     if out.is_file():
-        if _has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"'):
+        if _has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"', whole=True):
             raise ValueError(
                 f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
             )
@@ -168,10 +168,10 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     place.replace(out)
 
 
-def _has_output_mark(path: Path, mark: bytes) -> bool:
-    """Tells whether ``mark`` is in the first 64 bytes of a file."""
+def _has_output_mark(path: Path, mark: bytes, whole: bool = False) -> bool:
+    """Tells whether ``mark`` is in the first 64 bytes of a file, or with ``whole`` anywhere in the file."""
     with open_regular_file(path) as file:
-        return mark in file.read(64)
+        return mark in file.read(-1 if whole else 64)
 
 
 def check_standard_output() -> None:

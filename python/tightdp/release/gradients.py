@@ -172,7 +172,7 @@ def clip_and_noise(
     and ``out`` are those of ``clipped_sum``. The other parameters follow.
 
     noise_multiplier : float in [0, inf)
-    rng : SecureRandom (the default) or Philox
+    rng : SecureRandom (the default) or Philox.
         The noise does not depend on the number of threads, nor on whether the columns are in one array or in a list.
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one

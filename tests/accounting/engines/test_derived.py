@@ -321,3 +321,12 @@ def test_a_group_of_allocations_pays_once_for_what_its_links_share():
     ceiling = dp.Gaussian(0.7 / (2 * math.sqrt(2)) * (1 - 1e-12)).epsilon(5e-4).upper
     found, units, _ = counted(lambda: run.epsilon(5e-4, neighbors="remove"))
     assert found.upper <= ceiling and units <= 3e9
+
+
+@pytest.mark.parametrize("noise", [1513.9155684483692, 1e17, 1e300])
+def test_a_selection_that_reveals_nearly_nothing_has_an_answer(noise):
+    """The chord to an epsilon may have no width in doubles."""
+    run = dp.RepeatAndSelect(dp.Gaussian(noise), 5.0)
+    single = dp.Gaussian(noise)  # its bound is a lower end of the selection's
+    assert single.epsilon(1e-3).lower <= run.epsilon(1e-3).upper < 1e-6
+    assert single.delta(0.0).lower <= run.delta(0.0).upper < 0.01

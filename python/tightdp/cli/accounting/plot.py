@@ -55,7 +55,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
-    files.check_output_writable(arguments.out)
+    files.check_command_output(arguments.out, force=True)  # an older figure is replaced
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),

@@ -164,9 +164,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     if arguments.certify and importlib.util.find_spec("flint") is None:
         raise ValueError(f"--certify {MISSING_CHECKER}")
     files.check_output_writable(out)
+    files.keep_existing_model_output(out, arguments.force)
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
-    files.keep_existing_model_output(out, arguments.force)
     with files.reserve_output_file(out) as place:
         return _train_command_model(arguments, out, place)
 

@@ -128,9 +128,10 @@ def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, 
     0. If the extended chord is below the curve of delta there, the upper end at ``epsilon`` is on the hull.
     """
     before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
-    if not before < 1:
+    width = math.expm1(epsilon) - math.expm1(_CHORD * epsilon)
+    if not before < 1 or not width > 0:  # an epsilon may be too small for a chord in doubles
         return False
-    steepest = (before - upper) / (math.exp(epsilon) - math.exp(_CHORD * epsilon))
+    steepest = (before - upper) / width
     return upper + steepest * math.expm1(epsilon) < run.delta(0.0).lower
 
 
