@@ -127,7 +127,9 @@ def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, 
     is at least as steep as any line that touches the upper ends from below at ``epsilon``. Extend this chord to epsilon
     0. If the extended chord is below the curve of delta there, the upper end at ``epsilon`` is on the hull.
     """
-    before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
+    if not 0 < epsilon <= _FAR:
+        return False
+    before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper
     width = math.expm1(epsilon) - math.expm1(_CHORD * epsilon)
     if not before < 1 or not width > 0:  # an epsilon may be too small for a chord in doubles
         return False
