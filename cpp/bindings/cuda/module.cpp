@@ -39,7 +39,7 @@ py::tuple describe(int device) {
     return py::make_tuple(py::str(p.name), p.major, p.minor, p.multiProcessorCount);
 }
 
-// Returns the device in whose memory an address is, or -1 for host memory that CUDA does not know.
+// Returns the number of the device whose memory contains an address, or -1 if the address is in host memory.
 int device_of(Address address) {
     cudaPointerAttributes found{};
     check(cudaPointerGetAttributes(&found, at<void>(address)), "the owner of an address");
@@ -66,7 +66,8 @@ Dtype dtype_of(const std::string& name) {
 }
 
 // Computes a clipped sum. `arrays` is a list of tuples (address, stride in bytes, columns, address of the sums, index
-// of the first column's noise). The sums are computed in doubles if `grid` is 0, and in the exact form otherwise.
+// of the first column's noise). If `grid` is 0, the sums are computed in doubles. Otherwise integers in units of the
+// grid are added (the exact form of clipped_sum.hpp). `noise` is the random stream, and `stream` the CUDA stream.
 void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_t, Address, std::uint64_t>>& arrays,
                  std::int64_t rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
                  double deviation, const SealedStream* noise, Address norms, double grid, int device, Address stream,
@@ -95,8 +96,8 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
 }
 
-// Adds rounded normals to the `count` integers at `sums`, and writes the results times `scale` to `out`. The integer
-// with index i gets draw i of the stream.
+// Adds normal noise, rounded to integers, to the `count` integers at `sums`. Writes the results times `scale` to `out`,
+// which is float64 if `full`, and float32 otherwise. Integer i gets draw i of the random stream `noise`.
 void release_sums(Address sums, std::int64_t count, Address out, bool full, double scale, double deviation,
                   const SealedStream& noise, int device, Address stream) {
     ClipRequest r;
@@ -110,8 +111,8 @@ void release_sums(Address sums, std::int64_t count, Address out, bool full, doub
     tightdp::cuda::release_sums(r, at<std::int64_t>(sums), at<CUstream_st>(stream));
 }
 
-// Adds integer products to sums. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of int16, and
-// `sums` an array [outputs][columns] of int64.
+// Adds sum_k w[k][o] q[k][j] to sums[o][j]. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of
+// int16, and `sums` an array [outputs][columns] of int64.
 void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, std::int64_t outputs,
                          std::int64_t columns, int device, Address stream) {
     const tightdp::IntegerProduct p{
@@ -122,8 +123,9 @@ void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, 
     tightdp::cuda::add_integer_product(p, at<CUstream_st>(stream));
 }
 
-// Clips the records of a batch and adds their gradients, in integers. `layers` is a list of (inputs, errors, columns,
-// outputs, totals). Inputs and errors are float64 if `full`, and float32 otherwise.
+// Clips the gradients of a batch's records, rounds them to integers, and adds the integers to totals. `layers` is a
+// list of (inputs, errors, columns, outputs, totals). Inputs and errors are float64 if `full`, and float32 otherwise.
+// The other arguments are those of ProductSum.
 void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, std::int64_t, Address>>& layers,
                   std::int64_t rows, bool full, double bound, double inverse_grid, Address taken, Address bounds,
                   int device, Address stream) {

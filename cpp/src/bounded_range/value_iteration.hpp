@@ -6,9 +6,9 @@
 
 namespace tightdp {
 
-// Writes to `curve` upper bounds on delta at the losses (i - count * cells) eta / cells, i = 0 .. 2 count cells. The
-// bounds hold for `count` steps that an adversary chooses one by one among all steps whose privacy loss lies in some
-// interval of length eta. Between these losses, interpolation that is linear in e^eps gives upper bounds too.
+// Writes to `curve` upper bounds on delta at eps = (i - count * cells) eta / cells, i = 0 .. 2 count cells. The bounds
+// hold for `count` steps that an adversary chooses one by one among all steps whose privacy loss lies in some interval
+// of length eta. At other values of eps, interpolation that is linear in e^eps gives upper bounds too.
 // Preconditions: 1e-8 <= eta <= 500, count >= 1, cells >= 1, and `curve` has 2 count cells + 1 entries. The time is
 // about (count cells)^2 / 1e9 seconds. Throws std::bad_alloc.
 void worst_selections(double eta, std::size_t count, std::size_t cells, double* curve);

@@ -13,8 +13,8 @@
 
 namespace tightdp::grid {
 
-// A key consists of everything from which the result kept under it was computed, as words of 64 bits. The first word
-// names the kind of result.
+// The key of a result. It consists of all numbers that the computation of the result used, as words of 64 bits. The
+// first word names the kind of result.
 using Key = std::vector<std::uint64_t>;
 enum Kind : std::uint64_t { kTotals, kLaw, kFold, kLevel };
 
@@ -24,28 +24,30 @@ inline std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
 // it.
 class Store {
   public:
-    // Number of bytes that may be kept at first: half of the memory that one call of the engine may take on the largest
-    // lattice (BYTES_PER_POINT of the Python engine).
+    // Number of bytes that may be kept, until limit() changes this number. It is half of the memory that one call of
+    // the engine takes on its largest grid (BYTES_PER_POINT times MOST_POINTS of the Python engine).
     static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 
     static Store& shared();
 
-    // Returns the result kept under exactly these words, or null if there is none. The result must have been kept as a
-    // T.
+    // Returns the result that was kept under this key, or null if there is none. T must be the type with which the
+    // result was kept.
     template <class T>
     std::shared_ptr<const T> find(const Key& key) {
         return std::static_pointer_cast<const T>(look(key.data(), key.size(), hash(key.data(), key.size())));
     }
 
-    // Returns the result under the longest key that has one. The keys are the first ends[0] of `words`, the first
-    // ends[1], and so on, and `ends` ascends. Sets `which` to the index of that key in `ends` plus one, or to 0 if no
-    // key has a result.
+    // Looks for results under several keys, and returns the result of the longest key that has a result. Key i consists
+    // of the first ends[i] words of `words`, and `ends` ascends. Sets `which` to i + 1 for the key i that was found. If
+    // no key has a result, sets `which` to 0 and returns null.
     template <class T>
     std::shared_ptr<const T> find_longest(const Key& words, const std::vector<std::size_t>& ends,
                                           std::size_t& which) {
         return std::static_pointer_cast<const T>(look_longest(words, ends, which));
     }
 
+    // Keeps a result that takes `bytes` bytes. If there is no room, drops the results that were not used for the
+    // longest time.
     template <class T>
     void keep(Key key, std::shared_ptr<const T> what, std::size_t bytes) {
         put(std::move(key), std::static_pointer_cast<const void>(std::move(what)), bytes);

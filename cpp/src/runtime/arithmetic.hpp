@@ -5,8 +5,9 @@
 
 namespace tightdp {
 
-// Tests whether the arithmetic of the calling thread rounds to nearest, and whether subnormal numbers are neither
-// flushed to zero nor taken for zero. Returns null, or a description of what is wrong. The test takes some nanoseconds.
+// Tests whether the arithmetic of the calling thread rounds to nearest, and whether it neither flushes subnormal
+// results to zero nor reads subnormal arguments as zero. Returns null if so, and otherwise a description of the fault.
+// The test takes some nanoseconds.
 const char* arithmetic_fault() noexcept;
 
 // Tests the functions of the C library at the arguments in hard_arguments.hpp. Returns a message about the first

@@ -14,8 +14,8 @@ namespace tightdp {
 // parent's T at that moment, the copy in the child would stay half changed and locked for ever. The child never frees
 // this copy.
 //
-// The class uses no lock, and no static variable whose first use takes a lock, because the child could find such a lock
-// locked too.
+// The class itself uses no lock, because the child could find this lock locked. For the same reason it has no static
+// variable inside of a function: the first use of such a variable takes a lock.
 template <class T>
 class PerProcess {
   public:

@@ -1,4 +1,5 @@
-// A team (team.hpp) of lanes of a warp. The team has all 32 lanes, or fewer lanes if it computes a short row.
+// A team (team.hpp) of lanes (threads) of a warp. The team has all 32 lanes. For short rows it has 8 or 16 lanes, and
+// the warp has several teams.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct LaneTeam {
         }
         return x;
     }
+    // Returns a number whose bit l is the vote of lane l of the warp, also if the team has fewer than 32 lanes.
     __device__ std::uint32_t votes(bool yes) const noexcept {
         static_assert(lanes == 32 || lanes == 8);
         return __ballot_sync(kAll, yes);

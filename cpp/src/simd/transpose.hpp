@@ -7,8 +7,9 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Takes rows i and i + S as `a` and `b`. In each 2 S consecutive columns, exchanges the second S numbers of row i with
-// the first S numbers of row i + S. A call for each such row i exchanges the off-diagonal S x S blocks.
+// Exchanges numbers of two rows, where `a` is row i and `b` is row i + S. The columns are divided into groups of 2 S.
+// In each group, the last S numbers of `a` are exchanged with the first S numbers of `b`. After the calls for all i
+// without the bit S, each block of 2 S x 2 S numbers has exchanged its two off-diagonal blocks of S x S numbers.
 template <int S, int... L>
 TIGHTDP_VINLINE void exchange(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
     const Vec low = __builtin_shufflevector(a, b, ((L & S) == 0 ? L : kLanes + L - S)...);

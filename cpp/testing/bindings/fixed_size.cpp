@@ -1,4 +1,5 @@
-// tightdp._testing: the kernels for an adversary who chooses the pair of data sets in each step.
+// tightdp._testing: the distributions of privacy losses (kernels, value_iteration.hpp) among which an adversary chooses
+// in each step, for samples of fixed size.
 #include "../../bindings/bind.hpp"
 #include "fixed_size/triangles.hpp"
 

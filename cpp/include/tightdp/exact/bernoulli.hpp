@@ -3,8 +3,8 @@
 // proof is in docs/theory/noise.md, section 4.
 //
 // The type Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an
-// unsigned integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. The probability of
-// k rounds falls at least geometrically in k.
+// unsigned integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. k is random and
+// has no upper limit, but more than k rounds have a probability of at most 1/k!. So Int needs only some spare bits.
 #pragma once
 
 #include "wide_int.hpp"
@@ -58,8 +58,8 @@ bool bernoulli_exp_one(Words& words) {
     return bernoulli_exp_small(Uint128{1}, Uint128{1}, words);
 }
 
-// Returns true with the exact probability exp(-a/c), for any a >= 0. This is a product of factors exp(-1) and one
-// factor exp(-a'/c) with a' < c, with one Bernoulli draw for each factor.
+// Returns true with the exact probability exp(-a/c), for any a >= 0. This probability is a product of factors exp(-1)
+// and one factor exp(-a'/c) with a' < c. The function makes one Bernoulli draw for each factor.
 template <class Int, class Words>
 bool bernoulli_exp(Int a, const Int& c, Words& words) {
     while (a >= c) {

@@ -56,8 +56,8 @@ struct WideInt {
     }
 };
 
-// Returns a double close to an integer, with a relative error below 2^-51. Callers confirm by exact arithmetic what
-// they guess from this double.
+// Returns a double close to an integer, with a relative error below 2^-51. Where this error could change a caller's
+// result, the caller decides by exact arithmetic.
 TIGHTDP_HD inline double approximate(Uint128 x) noexcept {
     return static_cast<double>(static_cast<std::uint64_t>(x >> 64)) * 0x1p64 +
            static_cast<double>(static_cast<std::uint64_t>(x));

@@ -1,5 +1,5 @@
-// Computes bounds on epsilon for many settings on threads. A setting is a noise multiplier, a sampling probability, a
-// number of steps and a delta.
+// Computes bounds on epsilon for many settings, on several threads. A setting is a noise multiplier, a sampling
+// probability, a number of steps and a delta.
 #include "epsilon_batch.hpp"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ class Helpers {
             });
     }
 
-    // Waits until no thread is running any more. The destructor stops threads that are running.
+    // Waits until no thread is running any more. Throws Interrupted if the calling thread is told to stop. The
+    // destructor then stops the threads.
     void wait() {
         using namespace std::chrono_literals;
         std::unique_lock lock(mutex_);

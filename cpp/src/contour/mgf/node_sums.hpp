@@ -1,5 +1,5 @@
-// The loops of the contour engine over nodes, values u of a standard normal variable at which integrands are evaluated.
-// The loops are compiled once for each instruction set (node_sums.simd.cpp).
+// The loops of the contour engine over nodes. Nodes are the values u of a standard normal variable at which integrands
+// are evaluated. The loops are compiled once for each instruction set (node_sums.simd.cpp).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace tightdp::contour {
 // Arrays over nodes are padded to a multiple of this length. The added nodes have no or almost no weight.
 inline constexpr std::int64_t kNodeBlock = 32;
 
-// The nodes u_i = (first + i) h, i = 0..n-1. The weight of the mechanism at a node is W = 1 - q + q e^t, where
-// t = u/sigma - 1/(2 sigma^2) (quadrature.hpp).
+// The nodes u_i = (first + i) h, i = 0..n-1. The likelihood ratio of the mechanism at a node u is W = 1 - q + q e^t,
+// where t = u/sigma - 1/(2 sigma^2) (quadrature.hpp).
 struct NodeGrid {
     double q, inverse_sigma;  // sampling probability, and 1 over the noise multiplier sigma
     double h;                 // distance between nodes
@@ -21,9 +21,10 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// Returns an s such that no weight e^{power(i) - u^2/2 - s} overflows, or 0 if no weight overflows without s. `most` is
-// an upper bound on ln M, where M is the moment generating function of the privacy loss. s may differ from the largest
-// exponent by some tens, so the exponent is evaluated only at nodes two units of u apart.
+// Returns an s such that no weight e^{power(i) - u_i^2/2 - s} overflows, or 0 if no weight overflows without s. `most`
+// is an upper bound on ln M, where M is the moment generating function of the privacy loss. For speed, s is the largest
+// exponent power(i) - u_i^2/2 among nodes two units of u apart. Other exponents may exceed s by some tens, which is far
+// from an overflow.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
@@ -43,7 +44,8 @@ namespace tightdp {
 // Computes for each node the loss L_i = ln W(u_i) and the posterior weight r_i = q e^t / W(u_i).
 TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
 
-// Computes the sums of Moments and, unless `weights` is null, the weights a_i of the nodes (moments.hpp).
+// Computes the members of Moments and, unless `weights` is null, the weights a_i of the nodes. moments.hpp defines the
+// weights, with the exponent `beta` and the number `shift`.
 TIGHTDP_DECLARE_SIMD(void, contour_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))

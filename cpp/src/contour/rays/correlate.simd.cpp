@@ -1,4 +1,4 @@
-// The loop declared in correlate.hpp (docs/theory/rays.md, section 4).
+// Computes the sums over the nodes of a path, as correlate.hpp declares (docs/theory/rays.md, section 4).
 #include "correlate.hpp"
 
 #include "simd/vec.hpp"

@@ -13,12 +13,14 @@
 
 namespace tightdp::cuda {
 
-// A layer of a product sum. `steps` and `squares` are those of RowKernels::units.
+// A layer of a product sum. For each row of inputs, `steps` has the factor by which the row is multiplied before it is
+// rounded to integers, and `squares` has the squared norm of these integers (RowKernels::units).
 struct DeviceLayer {
     const void *inputs, *errors;
     std::int64_t columns, outputs;
     double *steps, *squares;
 
+    // True if rows and weights are not rounded. Their products are truncated to integers instead (DenseLayer::formed).
     TIGHTDP_HD bool formed() const { return outputs == 1; }
 };
 
@@ -53,15 +55,17 @@ TIGHTDP_HD inline double confine(double x, double most) {
     return up < most ? up : most;
 }
 
-// Returns the step of a row with the norm sqrt(square), or 0 if the row contributes nothing. The row's integers have a
-// norm of about [least, 2 least). If `least` is 0, the row is not rounded, and the step is 1.
+// Returns the step of a row with the norm sqrt(square), or 0 if the row contributes nothing. The row times the step,
+// rounded to integers, has a norm in about [least, 2 least). If `least` is 0, the step is 1, and the row stays as it
+// is.
 TIGHTDP_HD inline double row_step(double square, double least) {
     if (!(square <= kDeviceLargestSquare)) return 0;  // NaN too
     if (square < kDeviceLeastSquare || least == 0) return 1;
     return least / power_of_two_below(sqrt(square));
 }
 
-// Computes for record k the sum over layers of squares[k] times the sum over outputs of (v scale)^2.
+// Computes sum_l squares_l[k] sum_o (scale w_lo)^2 for record first + k, over layers l and outputs o, where w_lo are
+// the record's numbers in `weights`. For scale 1 the sum is at least the squared norm of the record's contribution.
 TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k, double scale) {
     double sum = 0;
     const double* v = c.weights + k;
@@ -76,7 +80,9 @@ TIGHTDP_HD inline double sum_squares(const DeviceClipRecords& c, std::int64_t k,
     return sum;
 }
 
-// Turns the errors of record first + k into its weights, which are integers unless the layer is formed (DenseLayer).
+// Computes the weights of record first + k, and writes them to c.weights. A weight is an error of the record times its
+// clip factor, divided by the grid and by the row's step. Weights are rounded to integers unless the layer is formed.
+// If the contribution with the rounded weights exceeds the bound, all weights of the record become 0.
 template <class T>
 TIGHTDP_HD inline void clip_record(const DeviceClipRecords& c, std::int64_t k) {
     double top = !c.taken || c.taken[c.first + k] ? 0.0 : 2 * kDeviceFinite;
@@ -125,12 +131,13 @@ inline std::int64_t outputs_of(const ProductSum& r) {
     return outputs;
 }
 
-// Returns the smallest norm of a row's integers, or 0 if the rows of the layer are not rounded.
+// Returns the argument `least` of row_step for the rows of a layer. It is 0 if the rows are not rounded.
 inline double least_norm(const DeviceLayer& layer) {
     return layer.formed() ? 0.0 : 0x1p14;
 }
 
-// Returns the arguments of clip_record for `rows` records, with the same slack as on the CPU.
+// Returns the arguments of clip_record for `rows` records. `slack` covers the rounding errors of the comparison with
+// the bound, and is the same as on the CPU.
 inline DeviceClipRecords clip_records(const ProductSum& r, const DeviceLayer* layers, std::int64_t first,
                                       std::int64_t rows, double* weights) {
     const auto count = static_cast<std::int64_t>(r.layers.size());
@@ -138,7 +145,8 @@ inline DeviceClipRecords clip_records(const ProductSum& r, const DeviceLayer* la
     return {layers, count, first, rows, r.bound, r.bounds, r.inverse_grid, slack, r.taken, weights};
 }
 
-// Returns the number of records whose packed operands and weights take about `bytes`, but at least 64.
+// Returns the number of records whose packed operands and weights take about `bytes` of memory. The number is a
+// multiple of 64, and at least 64.
 inline std::int64_t records_of_product_sum(const ProductSum& r, std::int64_t bytes) {
     std::int64_t widest = 1;
     for (const DenseLayer& layer : r.layers) widest = std::max(widest, 3 * layer.outputs + 2 * layer.columns);
