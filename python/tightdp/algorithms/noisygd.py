@@ -1,7 +1,8 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
-Every step uses every record, so the privacy is exactly that of Gaussian noise. At a given budget, the effect of the
-noise on the weights depends on the total length of the steps, and not on the number of steps."""
+Every step uses every record, so the privacy is exactly that of Gaussian noise. The length of a step is the learning
+rate divided by (1 - momentum). At a given budget, the effect of the noise on the weights depends on the total length of
+all steps, and not on the number of steps."""
 
 from __future__ import annotations
 
@@ -59,15 +60,16 @@ class NoisyGD:
     learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), or a
         smaller factor where the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more
         (docs/theory/training.md, section 7).
-    center : the share of the budget, in 1 / noise multiplier^2, for the mean of the features. This mean is released and
-        subtracted from the features. Gradients become smaller, so a smaller clipping norm and less noise are enough.
-        With 0 the features stay as they are. The setting matters only for linear models with an intercept.
+    center : the share of the budget for the mean of the features, where a release counts 1 / noise multiplier^2. This
+        mean is released and subtracted from the features. Gradients become smaller, so a smaller clipping norm and less
+        noise are enough. With 0 the features stay as they are. The setting matters only for linear models with an
+        intercept.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
         estimator's epsilon and delta.
 
-    Guarantee: the privacy of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one
-    record. All defaults depend on public facts alone.
+    Guarantee: the privacy of one Gaussian under adding or removing one record. The noise multiplier of this Gaussian is
+    noise_multiplier sqrt((1 - center) / steps). All defaults depend on public facts alone.
 
     Raises ValueError for a setting out of its range.
 
@@ -106,7 +108,7 @@ class NoisyGD:
         """
 
         def compute_noisygd_length(total: float) -> float:
-            """Returns the total length of the steps, for a total noise multiplier."""
+            """Returns the total length of the steps. ``total`` is z, the noise multiplier of all steps together."""
             return choose_total_step_length(public, public.records / total, self.max_norm, self.spread)
 
         share = self.center if can_center_features(public) else 0.0
@@ -150,12 +152,14 @@ class NoisyGD:
 
 
 def _choose_noisygd_momentum(stride: float, steps: int) -> float:
-    """Chooses the momentum that keeps the learning rate under ``LONGEST``, within a range.
+    """Returns the momentum that keeps the learning rate under ``LONGEST``, confined to a range.
+
+    The range is [0.7, 0.95] for runs of 150 steps, and its upper end is smaller for shorter runs.
 
     Momentum makes the iterates oscillate, and each step multiplies the amplitude by the square root of the momentum.
-    The oscillations must have ended before the second half of the run, which is averaged. With momentum .95 the run
-    must have 150 steps for this. In a run of 30 steps on the data set Adult at epsilon 2, the log-loss was .585 with
-    momentum .95, and .365 with this choice.
+    The oscillations must end before the second half of the run, whose iterates are averaged. With momentum .95 the
+    oscillations take so long that the run must have 150 steps. In a run of 30 steps on the data set Adult at epsilon 2,
+    the log-loss was .585 with momentum .95, and .365 with this choice.
     """
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
 

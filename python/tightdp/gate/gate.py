@@ -107,7 +107,7 @@ class Gate:
         mechanism = self._spend(charge, query.sampling_probability)
         value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
         self._add_noise(deviation, value)
-        value = value << shift >> shift  # modulo 2^(64 - shift), as the sum is modulo 2^64
+        value = value << shift >> shift  # kept modulo 2^(64 - shift), since the sum wraps modulo 2^64
         return self._finish_release(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
 
     def release_least_index(
@@ -143,9 +143,9 @@ class Gate:
     ) -> Release[list[tuple[str, ...]]]:
         """Releases the values of each column whose noisy counts reach a threshold.
 
-        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value. The probability
-        that a value of a single record is released, in any column, is at most ``spent.failure``
-        (docs/theory/frequent.md, section 2).
+        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value. Some values of
+        a record may occur in no other record. The probability that any of them is released is at most
+        ``spent.failure`` (docs/theory/frequent.md, section 2).
 
         Returns the ``Release`` of one tuple of values for each column.
         """
@@ -154,7 +154,7 @@ class Gate:
         self._spend(ApproximateDP(0.0, spent.failure))
         found = []
         for each in counts():
-            values = sorted(each)  # the noise must not depend on the order in which the records have these values
+            values = sorted(each)  # the order of the records must not decide which value gets which noise
             noisy = np.array([each[value] for value in values], np.int64)
             self._add_noise(sigma, noisy)
             found.append(select_values_above_threshold(values, noisy.tolist(), least))
@@ -163,10 +163,11 @@ class Gate:
     def release_perturbed_minimum(
         self, query: PerturbedMinimumQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """Releases the minimum of an objective that contains the noise N(0, (noise_multiplier * sensitivity)^2 I).
+        """Releases the point at which an objective with a random linear term is smallest (its minimum).
 
-        The computed minimum is rounded to a grid, and a second noise is added. The deviation of the second noise is
-        ``cover`` times ``query.cover``. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+        The coefficients of the linear term are noise N(0, (noise_multiplier * sensitivity)^2 I). The computed minimum
+        is rounded to a grid, and a second noise is added. The standard deviation of the second noise is ``cover`` times
+        ``query.cover``. The caller states the ``charge``, which docs/theory/perturbation.md proves.
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """
@@ -180,7 +181,7 @@ class Gate:
         return self._finish_release(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
-        """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, where Z is standard normal and not rounded."""
+        """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, where Z is an exact standard normal draw."""
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
@@ -243,5 +244,5 @@ def _convert_noise_to_grid_units(noise_multiplier: float, sensitivity: float, gr
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:
         weight = f"{noise_multiplier:g} times one record's weight"
-        raise ValueError(f"epsilon must be larger: it would take noise of {weight}, which is beyond what can be drawn")
+        raise ValueError(f"epsilon must be larger: it needs noise of {weight}, and so large noise cannot be drawn")
     return deviation

@@ -112,12 +112,12 @@ class TruncatedPoissonSampled(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class SampledWithReplacement(Mechanism):
-    """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
-    record may be drawn several times.
+    """Runs a ``Gaussian`` on the sum of ``sample_size`` records that are drawn with replacement from ``dataset_size``
+    records.
 
-    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ, because the
-    upper end assumes that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md
-    section 6).
+    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ. The
+    upper end assumes that all other records contribute the negative of the one exchanged record, and also the negative
+    of the other. Both cannot hold together (docs/theory/mixtures.md section 6).
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class RandomAllocation(Mechanism):
 
     The rounds of a record are drawn uniformly, and independently of the other records. If each epoch draws new rounds,
     several epochs are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps its rounds in all
-    epochs, use ``fixed``, which has a far larger epsilon.
+    epochs, use ``fixed_bins``, which has a far larger epsilon.
 
     Parameters
     ----------
@@ -236,10 +236,10 @@ class RandomAllocation(Mechanism):
         """Returns ``epochs`` epochs of ``steps`` rounds. In all epochs a record keeps its ``selected`` rounds.
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
-        ``Gaussian`` unless ``epochs`` is 1. A record's contributions to one round in all epochs are together one
-        contribution that is sqrt(epochs) times as long. The contributions may depend on earlier outputs. The result is
-        exact, except for the last digit of the noise multiplier, which is rounded down (docs/theory/allocation.md
-        section 8).
+        ``Gaussian`` unless ``epochs`` is 1. A record contributes to the same round once in each epoch. All these
+        contributions together have sqrt(epochs) times the norm of one. The contributions may depend on earlier outputs.
+        The result is exact, except for the last digit of the noise multiplier, which is rounded down
+        (docs/theory/allocation.md section 8).
 
         >>> RandomAllocation.fixed_bins(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
@@ -249,8 +249,8 @@ class RandomAllocation(Mechanism):
             return cls(mechanism, steps, selected)
         if not isinstance(mechanism, Gaussian):
             raise ValueError(
-                f"mechanism must be a Gaussian where epochs is more than 1, got {mechanism!r}: of no other noise it is "
-                f"proved here what fixed bins come to"
+                f"mechanism must be a Gaussian where epochs is more than 1, got {mechanism!r}: the account of fixed "
+                f"bins is proved for Gaussian noise only"
             )
         sigma = mechanism.noise_multiplier
         shared = sigma / math.sqrt(epochs)
@@ -271,7 +271,7 @@ class RandomAllocation(Mechanism):
 def banded_factorization(
     noise_multiplier: float, *, bands: int, steps: int, sampling_probability: float
 ) -> Composition:
-    """Returns the charge of DP-SGD with noise that a banded matrix correlates (BandMF), on cyclic Poisson batches.
+    """Returns the charge of DP-SGD whose noise is correlated over steps by a banded matrix (BandMF).
 
     The release is C x + z, where C is the banded matrix. Row t of x is the sum of the clipped gradients of step t. The
     noise z is normal, and its standard deviation is ``noise_multiplier`` times the bound on a record's norm. C[i, j] is
@@ -306,10 +306,10 @@ def _check_sampled_mechanism(mechanism: Any, of_any_size: bool = False) -> None:
             f"got {mechanism!r}"
         )
     if of_any_size and isinstance(mechanism, MixtureOfGaussians):
-        raise ValueError(f"mechanism must not be a mixture but in a Poisson sample, got {mechanism!r}")
+        raise ValueError(f"mechanism must not be a mixture, which can run on Poisson samples only, got {mechanism!r}")
     if isinstance(mechanism, TreeAggregation):
         raise ValueError(
-            f"mechanism must not be a whole epoch, got {mechanism!r}: a tree has all of its steps' records"
+            f"mechanism must run on one sample, got {mechanism!r}: a tree has the records of all steps of an epoch"
         )
     if isinstance(mechanism, RandomizedResponse):
         raise ValueError(

@@ -178,13 +178,15 @@ def release_dense_products(
     divisor: float = 1.0,
     taken: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64. The integers m_k and all other
-    arguments are as in ``add_dense_products``.
+    """Writes (totals + sum_k m_k + noise) grid / divisor to the arrays ``out``, which are float32 or float64.
 
-    Sums and noise are added in one pass. The noise consists of rounded normals of standard deviation ``deviation`` in
-    units of the grid. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal. Without a
-    stream no noise is added. ``totals`` are zero afterwards, so that no record is released twice. For up to 2^14
-    records, ``totals`` may be an empty list. Source: docs/theory/exact-products.md, section 8.
+    The integers m_k are those of ``add_dense_products``, and so are the arguments that are not explained here.
+
+    Sums and noise are added in one pass. The noise is normal with standard deviation ``deviation`` in units of the
+    grid, rounded to integers. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal.
+    Without a stream no noise is added. ``totals`` are zero afterwards, so that no record is released twice. For up to
+    2^14 records, ``totals`` may be an empty list, which stands for zeros. Source: docs/theory/exact-products.md,
+    section 8.
     """
     kernels.release_products(
         _round_dense_products(layers),
@@ -203,7 +205,7 @@ def release_dense_products(
 def add_integer_dense_product(
     weights: NDArray[np.int32], inputs: NDArray[np.int16], sums: Integers, *, largest_product: float
 ) -> None:
-    """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
+    """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for given arrays of integers.
 
     Each |weight| must be at most 2^23 - 2^15 - 2^7 - 1. Each |input| must be at most 2^15 - 129. The product of a
     weight and an input must be at most ``largest_product`` in absolute value, and ``largest_product`` at most 2^32.
@@ -217,7 +219,7 @@ def add_integer_dense_product(
 
 
 def _round_dense_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
-    """Returns each layer's inputs and errors, with the integer form of the inputs, as the kernel reads them."""
+    """Returns what the kernel reads for each layer: inputs, errors, and the steps and squares of the inputs."""
     found = []
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
@@ -250,7 +252,7 @@ Moved = list[tuple[Vector, Vector, Vector]]
 def _prepare_dense_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """Returns an upper bound on |center / scale|, and three arrays for each layer, which the kernel reads.
+    """Returns an upper bound on |center / scale|, and for each layer the three arrays that the kernel reads.
 
     The arrays are the centre in integers, grid / scale rounded up, and the column sums of the squares of grid / scale.
     """

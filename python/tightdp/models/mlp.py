@@ -41,7 +41,7 @@ class Perceptron(Model):
     ----------
     features : the number of features, an integer >= 1.
     hidden : the numbers of units of the hidden layers.
-    loss : the loss of the last layer's scores.
+    loss : the loss as a function of the scores, which are the outputs of the last layer.
     activation : "relu" or "tanh".
 
     Methods take the parameters ``w``, of shape (size,), and ``records`` or their ``features``. A method raises
@@ -69,7 +69,9 @@ class Perceptron(Model):
 
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         """Returns uniform weights of variance 2 / inputs for ReLU and 1 / inputs for tanh (He et al. 2015, LeCun et al.
-        1998). Biases are 0. The weights of the last layer are 0, so that the first scores are 0."""
+        1998). Biases are 0. The weights of the last layer are 0, so that the first scores are 0.
+
+        ``uniform(size)`` returns ``size`` random numbers that are uniform on [0, 1)."""
         w = np.zeros(self.size)
         for layer in self.view_layers(w)[:-1]:
             inputs = layer.shape[1] - 1

@@ -1,4 +1,7 @@
-"""The last engine of "auto": lower bounds from parts of a composition, since releasing less reveals no more."""
+"""The last engine of "auto". It bounds a composition from below by bounds for parts of the composition.
+
+A part releases less than the whole composition, so a lower bound for the part holds for the composition too.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 class Fallback:
     """An engine that serves every composition. Its upper end is infinite for epsilon, and 1 for delta.
 
-    ``engines`` are engines that answer within milliseconds for any number of steps. The first one that serves a part of
-    the composition is asked about this part.
+    ``engines`` are engines that answer within milliseconds for any number of steps. Each part of the composition is
+    bounded by the first engine that serves the part.
     """
 
     name = "fallback"
@@ -53,11 +56,13 @@ class Fallback:
         return next((engine for engine in self._engines if engine.explain_refusal(parts, direction) is None), None)
 
     def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
-        """Returns compositions that ``parts`` dominate: all Gaussians together, and each other mechanism by itself.
+        """Returns compositions that ``parts`` dominate: all Gaussians together, and each mechanism of another type
+        alone.
 
-        A mechanism is taken with its whole count if an engine serves this count. It is taken with count 1 too, unless
-        the engine is the first one, whose bounds are the narrowest. A mixture of Gaussians is replaced by each sampled
-        Gaussian that the mixture dominates, composed with the plain Gaussians.
+        If an engine serves a mechanism with its whole count, this is one of the compositions. The mechanism with count
+        1 is another, unless the serving engine is the first engine, whose bounds are the narrowest. A mixture of
+        Gaussians dominates some sampled Gaussians. Each of them, composed with the plain Gaussians, takes the place of
+        the mixture.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
@@ -76,4 +81,4 @@ class Fallback:
 
 
 _MOST_PARTS = 16
-"""Largest number of parts other than Gaussians that are asked about."""
+"""Largest number of parts, other than Gaussians, for which bounds are computed."""

@@ -1,5 +1,5 @@
-"""The set of the types of a composition's mechanisms. The special case of a type that is not in this set can be
-skipped."""
+"""The set of the types of a composition's mechanisms. Code that treats one type of mechanism specially
+checks first whether the set contains this type."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ T = TypeVar("T")
 
 
 class cache_fact_of_parts(Generic[T]):
-    """Decorator of a pure function of a composition's parts, which keeps the result of the last call.
+    """Decorator that keeps the result of the last call of a pure function of a composition's parts.
 
-    A question calls such a function several times with the same tuple: once for each direction and each engine.
+    The computation of one bound calls such a function several times with the same tuple of parts: once for each
+    direction and each engine.
     """
 
     def __init__(self, function: Callable[[Parts], T]) -> None:
@@ -31,9 +32,10 @@ class cache_fact_of_parts(Generic[T]):
 
 @cache_fact_of_parts
 def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
-    """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
+    """Returns the types of the parts' mechanisms and of the mechanisms inside them, with all base classes of the types.
 
-    A mechanism that samples or allocates another mechanism has the other mechanism as its attribute ``mechanism``.
+    A mechanism that contains another mechanism, such as a sampler, has the other mechanism as its attribute
+    ``mechanism``.
     """
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
@@ -44,5 +46,5 @@ def list_kinds_of_mechanisms(parts: Parts) -> frozenset[type]:
 
 
 def has_kind_of_mechanism(parts: Parts, *some: type[Mechanism]) -> bool:
-    """Tells whether a part, or a mechanism that a part samples or allocates, is an instance of one of these types."""
+    """Tells whether the mechanism of a part, or a mechanism inside it, is an instance of one of these types."""
     return not list_kinds_of_mechanisms(parts).isdisjoint(some)

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _VERSION = 1
-_ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
+_ADVICE = (
+    "releases recorded in the child process would be missing in the parent's account. For a separate account, use "
+    "copy.copy(account) in the child"
+)
 _WAITING = 256
 """Largest number of releases that wait to be merged into the composition. If the composition has more distinct
-mechanisms, the limit is the number of these. So merging takes constant time for each release, and a question never has
-to merge a long list."""
+mechanisms than this, their number is the limit. With this limit, merging takes a constant time for each release on
+average, and no computation of a bound has to merge a long list first."""
 _State = tuple[Entries, Composition, int]
 """The history, the composition of the whole history, and the number of further releases that may wait to be merged."""
 
@@ -33,22 +36,22 @@ class Accountant:
     """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
 
     The choice of the next mechanism must not depend on earlier outputs. If it does, use ``PrivacyFilter``.
-    ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are equal if they have
-    the same history and the same relation.
+    Two accountants are equal if they have the same history and the same neighbouring relation ``neighbors``.
 
     Any number of threads may record releases and ask for bounds at the same time. No release is lost, and an answer
     covers all releases that were recorded when the question was asked. A forked child process can read its parent's
     account, but adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account, which
     belongs to the process that made the copy.
 
-    Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last
-    question continues from the results of that question. The bounds are certified all the same, but their last digits
-    may depend on earlier questions. With ``keep=False`` every answer is the answer of ``composition``.
+    Calls of ``epsilon`` after every step of a run of Gaussians share work: each call continues from the results of the
+    call before. The bounds are certified all the same, but their last digits may depend on earlier calls. With
+    ``keep=False`` every bound is the bound of ``composition.epsilon``.
 
     Parameters
     ----------
-    neighbors : the neighbouring relation of questions that name none.
-    keep : True continues from the work of earlier questions, and False answers each question anew.
+    neighbors : the neighbouring relation of bounds, unless the call for a bound names another relation.
+    keep : with True, bounds on epsilon continue from the work for earlier bounds. With False, each bound is computed
+        anew.
 
     >>> import tightdp as dp
     >>> account = dp.Accountant()
@@ -104,7 +107,7 @@ class Accountant:
 
     @accept_question_options
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
-        """Returns bounds on epsilon at ``delta`` of everything released so far; 0 before the first release.
+        """Returns bounds on epsilon at ``delta`` for everything released so far. Both ends are 0 before a release.
 
         ``delta`` is in [0, 1). ``neighbors`` defaults to the relation of the account, and ``engine``, ``width``,
         ``eps_error`` and ``delta_error`` are as for ``Composition.epsilon``, whose errors this method raises.
@@ -115,7 +118,10 @@ class Accountant:
         return state[1].epsilon(delta, neighbors=relation, **options) if kept is None else kept
 
     def _kept_epsilon(self, state: _State, relation: Neighbors, delta: float) -> Bound | None:
-        """Returns bounds that continue from the work of earlier questions; None if that is not possible."""
+        """Returns bounds on epsilon that continue from the work for earlier bounds.
+
+        Returns None if earlier work is not kept, or if ``GrowingAccount.epsilon`` does not serve the account.
+        """
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
     @accept_question_options
@@ -187,7 +193,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _File:
-    """The entries of an account's file."""
+    """The fields of the JSON object in an account's file."""
 
     tightdp_accountant: int
     neighbors: Neighbors

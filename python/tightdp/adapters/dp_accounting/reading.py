@@ -1,4 +1,5 @@
-"""Defines how an event is read: the neighbouring relation, and the bound that noise multipliers are relative to.
+"""Defines how an event of dp_accounting (``DpEvent``) is read. A reading names the neighbouring relation, and the bound
+by which the standard deviation of noise is divided to get the noise multiplier.
 
 dp_accounting's own accountants differ in this bound. In ``PLDAccountant``, noise is relative to the bound on one
 record's contribution, and REPLACE_ONE changes two contributions. In ``RdpAccountant``, noise is relative to the
@@ -66,7 +67,7 @@ class EventReading(NamedTuple):
         """Returns the ``EventReading`` for noise on a sample of fixed size.
 
         The dominating pair for such a sample is the pair for two samples that differ in one record
-        (docs/theory/grid.md section 6.2). So only the sensitivity is needed.
+        (docs/theory/grid.md section 6.2). So the account needs only the sensitivity, and no bound on one contribution.
         """
         return self._replace(unit="sensitivity") if self.unit is None else self
 

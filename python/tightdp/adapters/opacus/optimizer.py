@@ -26,8 +26,8 @@ _Base: Any = object
 resolution order."""
 MOST_NOISE = 32768
 """Largest noise multiplier of the optimisers."""
-_noise_multiplier = _check.build_argument_check(f"[0, {MOST_NOISE}]")
-_max_grad_norm = _check.build_argument_check("[1e-30, 1e30]")
+_check_noise_multiplier = _check.build_argument_check(f"[0, {MOST_NOISE}]")
+_check_max_grad_norm = _check.build_argument_check("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -98,7 +98,7 @@ class ExactOpacusOptimizer(_Base):
         Several bounds must be given as a list or a tuple, because Opacus calls ``len``.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
-            _max_grad_norm("max_grad_norm", max_grad_norm)
+            _check_max_grad_norm("max_grad_norm", max_grad_norm)
             return
         count = sum(p.requires_grad for group in optimizer.param_groups for p in group["params"])
         if not isinstance(max_grad_norm, (list, tuple)) or len(max_grad_norm) != count:
@@ -133,7 +133,10 @@ class ExactOpacusOptimizer(_Base):
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
-        """If ``do_skip`` is true, the next call of ``step`` only adds up a batch, and does not end the step."""
+        """Says whether the next call of ``step`` only adds the current physical batch to the sums.
+
+        If ``do_skip`` is false, that call ends the step.
+        """
         self._drop_abandoned_sums()
         if self._loader is not None:
             self._loader[0].skips = True
@@ -150,8 +153,10 @@ class ExactOpacusOptimizer(_Base):
         return None if self._loader is None else self._loader[0].drawn
 
     def _drop_abandoned_sums(self) -> None:
-        """Drops the sums and signals of an abandoned iteration over the loader, if another iteration has begun
-        since."""
+        """Drops the sums of an abandoned iteration over the loader, if another iteration has begun since.
+
+        The calls of ``signal_skip_step`` of the abandoned iteration are forgotten, too.
+        """
         if self._loader is None or self._loader[0].iterations == self._iterations:
             return
         self._iterations = self._loader[0].iterations
@@ -171,7 +176,7 @@ class ExactOpacusOptimizer(_Base):
         for p in self.params:
             p.summed_grad = None
 
-    def _current_norm_bounds(self) -> float | tuple[float, ...]:
+    def _get_norm_bounds(self) -> float | tuple[float, ...]:
         bounds = getattr(self, "max_grad_norms", None)
         return float(self.max_grad_norm) if bounds is None else tuple(map(float, bounds))
 
@@ -197,10 +202,11 @@ class ExactOpacusOptimizer(_Base):
             _mark_as_processed(p.grad_sample)
 
     def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
-        """Adds the number of new batches to ``sums.batches``.
+        """Adds to ``sums.batches`` the number of the loader's batches that were not counted before.
 
-        ``physical`` physical batches were added together. Each counts as new, except one if the sampler has drawn no
-        batch since the last count.
+        ``physical`` is the number of physical batches that were added to the sums. Each of them counts as a batch of
+        the loader. If the sampler has drawn no batch since the last count, one of the physical batches belongs to a
+        batch that was counted already, and is left out.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
@@ -212,8 +218,8 @@ class ExactOpacusOptimizer(_Base):
 
     def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
         """Returns the sums to which a batch is to be added, and whether these sums already hold a part of this step."""
-        _noise_multiplier("noise_multiplier", self.noise_multiplier)
-        bounds, before = self._current_norm_bounds(), self._sums
+        _check_noise_multiplier("noise_multiplier", self.noise_multiplier)
+        bounds, before = self._get_norm_bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
             self._check_unchanged(parameters)
             assert before is not None
@@ -223,7 +229,7 @@ class ExactOpacusOptimizer(_Base):
                     f"{bounds} now"
                 )
             return before, True
-        # Nothing is protected if there is no noise, and a grid could only make the sums less accurate.
+        # If there is no noise, the sums are floats, because a grid would make them less accurate and protect nothing.
         exact = self.arithmetic == "exact" and self.noise_multiplier > 0
         grid = exact_grid(bounds) if exact else None
         dtype = torch.int64 if exact else functools.reduce(torch.promote_types, [p.dtype for p in batch], torch.float32)
@@ -255,7 +261,7 @@ class ExactOpacusOptimizer(_Base):
         for p in parameters:
             _check_processed_flag(p.summed_grad)
         sums = self._check_unchanged(parameters)
-        deviation = _noise_multiplier("noise_multiplier", self.noise_multiplier) * sums.sensitivity
+        deviation = _check_noise_multiplier("noise_multiplier", self.noise_multiplier) * sums.sensitivity
         if deviation > 0 and sums.grid is None and self.arithmetic == "exact":
             raise ValueError(
                 f"noise_multiplier must not become positive within a step, got {self.noise_multiplier!r}: the sums "
@@ -274,7 +280,10 @@ class ExactOpacusOptimizer(_Base):
 
 
 class _ExactDistributedOpacusOptimizer(ExactOpacusOptimizer):
-    """An optimiser that adds up integers over processes. So the result is exactly the noisy sum of all examples."""
+    """An optimiser that adds up the integer sums of all processes.
+
+    Sums of integers have no rounding errors, so the result is exactly the noisy sum of all examples.
+    """
 
     def reduce_gradients(self) -> None:
         """Sets every ``grad`` to the sum over all processes, divided as Opacus divides it."""
@@ -307,7 +316,7 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
 
     max_grad_norm : float in [1e-30, 1e30]
     expected_batch_size : positive number, if ``loss_reduction`` is "mean"
-    noise_multiplier : float in [0, 2^15]. With 0 nothing is protected, and sums are sums of floats
+    noise_multiplier : float in [0, 2^15]. With 0 nothing is protected, and floats are added instead of integers
     generator : torch.Generator, optional. If the generator is repeatable, so is the noise. Use this for experiments,
         not for releases. The generator is read at the first step with noise, and may be seeded until then. By default
         the noise comes from ``SecureRandom``, with a key from the operating system
@@ -382,7 +391,9 @@ _OPTIMIZER_CLASSES = {
 
 
 def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | None = None) -> Any:
-    """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one.
+    """Returns the optimiser class for these settings of ``PrivacyEngine.make_private``.
+
+    Returns None if only Opacus has a class for the settings.
 
     ``clipping`` is "flat", "per_layer" or another of Opacus' ways to clip, ``distributed`` says whether training is
     distributed, and ``grad_sample_mode`` is one of Opacus' modes. The function raises no error.
@@ -397,9 +408,9 @@ def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | No
 
 def check_opacus_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
     """Raises ValueError unless the optimisers of this module accept both values. ``max_grad_norm`` may be a list."""
-    _noise_multiplier("noise_multiplier", noise_multiplier)
+    _check_noise_multiplier("noise_multiplier", noise_multiplier)
     for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
-        _max_grad_norm("max_grad_norm", bound)
+        _check_max_grad_norm("max_grad_norm", bound)
 
 
 def _seed_opacus_noise(generator: Any) -> RandomSource:
@@ -410,7 +421,7 @@ def _seed_opacus_noise(generator: Any) -> RandomSource:
 def _collect_opacus_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
     """Returns the per-example gradients of each physical batch, as a list of one tensor for each parameter.
 
-    All tensors are of one dtype.
+    All tensors are converted to one dtype that holds the values of all gradients exactly.
     """
     parts = []
     for i, p in enumerate(parameters):

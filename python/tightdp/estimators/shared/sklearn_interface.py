@@ -71,7 +71,7 @@ else:
             return y
 
         def validate_regression_numbers(y):
-            """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
+            """Returns y as a 1-D array of doubles. NaN and infinity are accepted. Errors do not quote a number."""
             y = column_or_1d(convert_record_targets_to_doubles(y), warn=True)
             try:
                 return y.astype(np.float64)
@@ -146,12 +146,12 @@ else:
             y = np.asarray(y)
             if y.ndim != 1:
                 raise ValueError(f"y must be a 1-D array of labels, got shape {y.shape}")
-            if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # true for NaN as well
+            if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # NaN is refused too, as NaN != NaN
                 raise ValueError("y must hold labels: it holds numbers that are not whole")
             return y
 
         def validate_regression_numbers(y):
-            """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
+            """Returns y as a 1-D array of doubles. NaN and infinity are accepted. Errors do not quote a number."""
             try:
                 y = np.asarray(convert_record_targets_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):

@@ -1,5 +1,5 @@
-"""The gradients of single records by ``torch.func``, for any module, also if parameters are tied or used outside
-layers.
+"""Computes the gradients of single records by ``torch.func``. Any module is supported, also if parameters are tied or
+used outside layers.
 
 Each record goes through the model as a batch of one, and ``torch.func`` vectorises this computation over records. So no
 operation of the model on a batch can mix records. For example, a mean over the batch is a mean over a single record.
@@ -50,19 +50,20 @@ class PerExampleGradients:
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def yield_rows(self, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Yields the gradients of some records at a time, a tensor of shape (records, *shape) for each parameter."""
+        """Yields the gradients of some records at a time. Each item has, for each parameter, a tensor of shape
+        (records, *shape)."""
         tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
         step = max(1, MOST_HELD_BYTES // size)
         for start in range(0, records, step):
             some = [tensor[start : start + step] for tensor in tensors]
-            yield self._find_vectorized(some, rebuild) if self.vectorized else self._find_one_by_one(some, rebuild)
+            yield self._compute_by_vmap(some, rebuild) if self.vectorized else self._compute_one_by_one(some, rebuild)
 
     def join_rows(self, batch: Any, records: int) -> list[Any]:
-        """Returns the gradients of all records, a tensor of shape (records, *shape) for each parameter."""
+        """Returns the gradients of all records, as one tensor of shape (records, *shape) for each parameter."""
         return [torch.cat(rows) for rows in zip(*self.yield_rows(batch, records), strict=True)]
 
-    def _find_vectorized(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+    def _compute_by_vmap(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
         """Returns the gradients of records that go through the model side by side, by ``torch.func.vmap``."""
 
         def compute_record_loss(values: dict[str, Any], *one: Any) -> Any:
@@ -82,7 +83,7 @@ class PerExampleGradients:
                 module._init_flat_weights()  # resets the module's list of weights, which now has torch.func's tensors
         return [found[name] for name in self._parameters]
 
-    def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+    def _compute_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
         """Returns the gradients of records that go through the model one after the other.
 
         Each record has its own seed, and all seeds are drawn before any code of the user runs. So the draws for a
@@ -94,7 +95,8 @@ class PerExampleGradients:
         with fork_torch_generators(device):
             for i, seed in enumerate(seeds):
                 seed_torch_generators(device, seed)
-                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # has memory of its own
+                # The clones share no memory with the batch.
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])
                 loss = _check_single_loss(self._losses(alone))
                 for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                     if gradient is not None:
@@ -105,8 +107,8 @@ class PerExampleGradients:
 def _find_parameter_paths(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
     """Returns the name of the parameter at each attribute path in ``_LossModule``. A tied parameter has several paths.
 
-    A module that the model holds twice counts once. Otherwise ``functional_call`` would not restore the module's
-    parameter.
+    If the model holds one module at several paths, only the first path is listed. With several paths,
+    ``functional_call`` would not restore the module's parameter.
     """
     names = {id(p): name for name, p in parameters.items()}
     return {
@@ -131,9 +133,9 @@ def check_model_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any],
             raise
         raise ValueError(
             f"model must be one that torch.func.vmap takes records through, each alone: "
-            f"{name_failing_module(model, error)} cannot be ({shorten_torch_error(error)}). Write it with operations "
-            f"on whole tensors (torch.where for a branch by values), or take arithmetic='one-by-one', where records go "
-            f"through one after the other and it is assumed that the model keeps nothing between them"
+            f"{name_failing_module(model, error)} prevents this ({shorten_torch_error(error)}). Write it with "
+            f"operations on whole tensors (torch.where for a branch by values), or use arithmetic='one-by-one', which "
+            f"takes one record after the other and assumes that the model keeps nothing between records"
         ) from error
 
 
@@ -167,5 +169,5 @@ def name_failing_module(model: Any, error: BaseException) -> str:
 
 def _check_single_loss(losses: Any) -> Any:
     if isinstance(losses, torch.Tensor) and losses.shape != (1,):
-        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that an error can show the tensor
+        losses = losses.new_empty(losses.shape)  # a tensor without a vectorized axis, which an error can show
     return model_checks.check_loss_tensor(losses, 1)[0]

@@ -1,5 +1,5 @@
-"""Convolutions of one, two or three axes. Further convolutions compute their gradients by (with respect to) the
-weight."""
+"""Convolutions of one, two or three axes, and their gradients by (with respect to) the weight. The gradients of a
+convolution are computed by convolutions, too."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ added."""
 
 @dataclass
 class ConvolutionFactors:
-    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by the output.
+    """The gradients of the records' losses by the weight of a convolution of ``input``.
 
-    One convolution with a group for each record computes the gradients (rows) of several records. ``way`` says how rows
-    are used:
+    ``g`` holds the gradients by the output. The gradient of one record is called a row. One convolution with a group
+    for each record computes the rows of several records. ``way`` says how rows are used:
 
     - "materialised": all rows are kept from the computation of norms until sums are computed.
     - "materialised, some at a time": norms come from the rows of a few records at a time, because all rows would be too
@@ -114,7 +114,7 @@ def use_convolution(
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
     if x.ndim == axes + 3 and x.shape[1] != 1:
-        raise Unsupported("a record must be one image there, and this one is several")
+        raise Unsupported("a record must hold one image for a convolution, and this record holds several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
     settings = (

@@ -21,8 +21,8 @@ ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 # Names of the algorithms in statements and errors, by the type of their settings.
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
-"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields, and the
-caller's training loop decides on the optimizer and on averages."""
+"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields. The
+caller's training loop decides on the optimizer, on averages and on the length of steps, which ``spread`` determines."""
 
 
 def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
@@ -31,9 +31,9 @@ def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
         for name in _ELSEWHERE:
             if getattr(algorithm, name, None) != plain.get(name):
-                raise ValueError(f"algorithm must leave {name} at its default: make_private or your loop has it")
+                raise ValueError(f"algorithm must leave {name} at its default: set it in make_private or in your loop")
         if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
-            raise ValueError("algorithm must leave adapt at None: here the norm bound stays what max_norm is")
+            raise ValueError("algorithm must leave adapt at None: with make_private the norm bound stays at max_norm")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
     _check.check_choice_argument("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
@@ -53,7 +53,7 @@ def check_torch_algorithm(
             "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
         )
     if padded and arithmetic == "float":
-        raise ValueError('padded must be False for arithmetic="float", whose sums round with all records')
+        raise ValueError('padded must be False for arithmetic="float", whose rounding errors depend on all records')
     if name == "adaclip" and arithmetic not in ("exact", "one-by-one"):
         raise ValueError(
             'arithmetic must be "exact" or "one-by-one" for adaclip: each coordinate of a gradient is scaled by itself'
@@ -61,13 +61,16 @@ def check_torch_algorithm(
     if name == "dpis" and arithmetic == "products":
         raise ValueError('arithmetic must be "exact", "one-by-one" or "float" for dpis')
     if name == "dpis" and workers:
-        raise ValueError(f"num_workers must be 0 for dpis, got {workers!r}: each step decides whom the next looks at")
+        raise ValueError(
+            f"num_workers must be 0 for dpis, got {workers!r}: each step decides how the next batch is drawn"
+        )
 
 
 MOST_RECORDS = 10**12
-"""Largest number of records for which a run with a private number of records is planned.
+"""Number of records with which settings are checked if the true number of records is private.
 
-A plan for this number of records must have at most ``_check.MAX_COUNT`` steps.
+Settings are refused if a run over this number of records would have more than ``_check.MAX_COUNT`` steps. So the
+refusal does not depend on the private number.
 """
 
 

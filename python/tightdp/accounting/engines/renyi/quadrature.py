@@ -19,20 +19,21 @@ _EXPONENT = 60.0
 _RELATIVE = 3 * math.exp(-_EXPONENT)
 _REACH = 12.0
 """Nodes u run from -12 to a/sigma + 12. The part of the sum to the left of the nodes is below a e^-70, where a is the
-order. To the right of the last node the terms decay by e^-12 per unit, because the slope of log(W^a phi) is at most
-a/sigma - u. Here phi is the standard normal density."""
+order. To the right of the last node the terms fall by a factor of at least e^12 for each unit of u. The reason is that
+the slope of log(W^a phi) is at most a/sigma - u, where phi is the standard normal density."""
 _LARGE = 30.0
-"""Logarithm of M above which M itself is summed. Otherwise M - 1 is summed, without cancellation."""
+"""If a term of the sum for M has a logarithm above this number, M itself is summed. Otherwise M - 1 is summed, without
+cancellation."""
 
 
 def _choose_quadrature_step(sigma: float) -> float:
-    """Returns the step of the trapezoidal rule."""
+    """Returns the step h of the trapezoidal rule with e0 <= 2.1 e^-60."""
     y = min(math.sqrt(2 * _EXPONENT), 0.99 * math.pi * sigma)
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y)
 
 
 def count_quadrature_nodes(sigma: float, c: float) -> float:
-    """Returns the number of nodes of ``bound_moment_above_by_quadrature``."""
+    """Returns the number of nodes of ``bound_moment_above_by_quadrature``, for the order a = c + 1."""
     return ((c + 1) / sigma + 2 * _REACH) / _choose_quadrature_step(sigma)
 
 
@@ -53,7 +54,8 @@ def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     log_w = np.where(x < 1, np.log1p(q * np.expm1(np.minimum(x, 1.0))), np.logaddexp(math.log1p(-q), x + math.log(q)))
     power = a * log_w
     logs = power + log_phi
-    # x has three roundings of terms that add up to ``spread``. Each logarithm has a few roundings of its own size.
+    # x is computed with three roundings, of numbers whose sum is ``spread``. Each logarithm has a relative error of a
+    # few ULP.
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     top = float(logs.max())
     tail = h / -math.expm1(-_REACH * h)
@@ -88,16 +90,17 @@ def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
 def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     """Returns a range of log E[W(u)^{c+1} W(-u)^{-c}] for 0 < q < 1.
 
-    This number is K(c), c times the Renyi divergence of order c + 1, of the pair of replacing a record
-    (docs/theory/replace.md section 6). The upper end is infinite if more than ``MOST_NODES`` nodes would be needed.
+    This logarithm is c times the Renyi divergence of order c + 1 between the outputs on two data sets that differ by
+    replacing a record (K(c) of docs/theory/replace.md section 6). The upper end is infinite if more than ``MOST_NODES``
+    nodes would be needed.
     """
     h = max(_choose_replaced_quadrature_step(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH
     if not (last + _REACH) / h < MOST_NODES:
         return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
-    ahead = (c + 1) * _log_ratio_at_quadrature_nodes(u, sigma, q)
-    behind = -c * _log_ratio_at_quadrature_nodes(-u, sigma, q)
+    ahead = (c + 1) * _compute_log_ratios(u, sigma, q)
+    behind = -c * _compute_log_ratios(-u, sigma, q)
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     error = 8 * ULP * ((2 * c + 1) * spread + np.abs(ahead) + np.abs(behind) + u * u + 16)
@@ -112,11 +115,11 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
 
 
 MOST_NODES = 20_000
-"""Largest number of nodes. So many take half a millisecond."""
+"""Largest number of nodes of one sum. A sum over 20,000 nodes takes half a millisecond."""
 
 
 def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> float:
-    """Returns the step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, where y is at most ``share`` of pi sigma.
+    """Returns the step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, where y is at most ``share`` times pi sigma.
 
     In this strip W(-u)^{-c} grows by a factor of at most cos(y/(2 sigma))^{-c}.
     """
@@ -124,7 +127,7 @@ def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> fl
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))
 
 
-def _log_ratio_at_quadrature_nodes(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
+def _compute_log_ratios(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
     """Returns log W at the nodes."""
     x = u / sigma - 0.5 / (sigma * sigma)
     large = np.logaddexp(math.log1p(-q), x + math.log(q))
