@@ -55,7 +55,7 @@ def test_uses_that_are_not_seen(seen):
     refused(model, cross_entropy, rows(), "weight is used in a way that was not seen")
     refused(Hidden(Doubled, seen), cross_entropy, rows(), "torch.func.vmap.*Doubled|vmap")
     run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30)
-    with pytest.raises(ValueError, match=r"each alone: .*Doubled.*one-by-one"):
+    with pytest.raises(ValueError, match=r"record alone: .*Doubled.*one-by-one"):
         run.step(cross_entropy, next(iter(run.loader)))
     run = private(Hidden(Doubled, seen), noise_multiplier=1.0, batch_size=30, arithmetic="one-by-one")
     run.step(cross_entropy, next(iter(run.loader)))

@@ -27,7 +27,7 @@ from .costs import FilterCostFamily, GaussianFilterCosts, RenyiFilterCosts, Zcdp
 from .shared_state import Entries, SharedAccountState, list_account_entries
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
-_ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
+_ODOMETER_ADVICE = "the parent's odometer would miss what the child records; make another odometer in the child"
 _ADVICE = "parent and child would each spend the same budget; give the child a filter of its own, with its share of it"
 
 

@@ -54,9 +54,8 @@ def add_outer_products_on_device(
 
     Inputs and errors are float32 or float64 arrays on one device, all of one type, and totals are int64 arrays there.
     ``bounds`` may hold a norm bound for each record. ``bound`` and ``bounds`` are in units of the grid. ``taken``
-    tells which records are added. ``taken`` and ``bounds`` may be None, and may be in host memory. With ``fresh``,
-    earlier contents of ``totals`` are ignored. The work is queued on the current stream of the library that owns
-    the totals.
+    tells which records are added. ``taken`` and ``bounds`` may be None, and may be in host memory. The work is queued
+    on the current stream of the library that owns the totals.
     """
     order = partial(get_cuda_stream, totals[0])
     sums = [view("totals", total, order, ("int64",)) for total in totals]

@@ -132,7 +132,7 @@ def check_model_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any],
         if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
             raise
         raise ValueError(
-            f"model must be one that torch.func.vmap takes records through, each alone: "
+            f"model must be one that torch.func.vmap can run on each record alone: "
             f"{name_failing_module(model, error)} prevents this ({shorten_torch_error(error)}). Write it with "
             f"operations on whole tensors (torch.where for a branch by values), or use arithmetic='one-by-one', which "
             f"takes one record after the other and assumes that the model keeps nothing between records"

@@ -62,10 +62,10 @@ class RecordAxis:
             if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
             raise ValueError(
-                f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
-                f"{name_failing_module(model, error)} cannot be, because what it computes depends on values of the "
-                f"batch, or PyTorch says why not ({shorten_torch_error(error)}). arithmetic='one-by-one' takes any "
-                f"module"
+                f"model must be one that torch.func.vmap can run on each record alone, for one pass: "
+                f"{name_failing_module(model, error)} prevents this, because what the module computes depends on "
+                f"values of the batch, or for PyTorch's reason ({shorten_torch_error(error)}). "
+                f"arithmetic='one-by-one' takes any module"
             ) from error
         return found[0]
 
