@@ -42,8 +42,8 @@ class SQLiteLedgerStore:
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
         """Yields a function that runs the statements of one transaction.
 
-        The transaction is committed at the end, and undone after an exception. A LedgerError says either that nothing
-        was spent, or that it is not known whether anything was spent.
+        The transaction is committed at the end, and undone after an exception. If SQLite fails, a LedgerError says
+        either that nothing was spent, or that it is not known whether anything was spent.
         """
         self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE

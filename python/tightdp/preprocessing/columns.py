@@ -150,7 +150,7 @@ def _find_columns_to_transform(columns: Any, names: list[Any] | None, many: int)
         elif -many <= key < many:
             places.append(int(key))
         else:
-            raise ValueError(f"columns must be below {many}, the number of columns of X, got {key!r}")
+            raise ValueError(f"columns must be from {-many} to {many - 1} for the {many} columns of X, got {key!r}")
     return places
 
 
