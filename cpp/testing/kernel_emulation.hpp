@@ -20,24 +20,27 @@ struct SmallDevice {
     std::int64_t processors, shared, resident;
 };
 
-// Computes tightdp::clipped_sum in the way that a device of this size would choose. Returns this way and its shape.
-// Throws std::logic_error if threads write beyond shared memory or wait for ever.
+// Computes tightdp::clipped_sum with the kernels and the launch shape that are chosen for a device of this size.
+// Returns a text that names the kernels and the shape. Throws std::logic_error if threads write beyond shared memory or
+// wait for ever.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum, as on a device that `blocks` thread blocks keep busy.
+// Computes the exact form of tightdp::clipped_sum (exact_kernels.cuh). `blocks` is the number of thread blocks that
+// keep the device busy.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
 // Computes tightdp::cuda::release_sums.
 void emulate_release(const ClipRequest& request, const std::int64_t* sums);
 
-// Computes tightdp::add_integer_product as a device with `processors` multiprocessors would, with packed operands of at
-// most `packed_bytes` if possible. Shared memory has room for three stages if `three` is true, and for two otherwise.
-// Returns the shares of the thread blocks for each chunk of records. Throws std::logic_error if a sum of 32 bits
-// overflows.
+// Computes tightdp::add_integer_product as a device with `processors` multiprocessors would, in chunks of records whose
+// packed operands take at most `packed_bytes` if possible. A stage is the part of the packed operands that a thread
+// block multiplies at a time. Shared memory has room for three stages if `three` is true, and for two otherwise.
+// Returns the shares of the thread blocks for each chunk. Throws std::logic_error if a sum of 32 bits overflows.
 std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
                                                          std::int64_t packed_bytes, bool three);
 
-// Computes tightdp::add_products, without a release, in chunks of `chunk` records. If `full`, the layers are float64.
+// Computes tightdp::add_products, without a release, in chunks of `chunk` records. The layers' inputs and errors are
+// float64 if `full` is true, and float32 otherwise.
 void emulate_product_sum(const ProductSum& request, bool full, std::int64_t processors, std::int64_t chunk);
 
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.

@@ -7,8 +7,8 @@
 using tightdp::contour::sinc_supremum;
 
 int main() {
-    // The largest value of |sin y| / y from the current y up to 60, where y goes down from 60. All values beyond 60 are
-    // below 1/60.
+    // The largest value of |sin y| / y from the loop's current y upwards. The loop begins at y = 60. All values beyond
+    // 60 are below 1/60.
     long double largest = 1 / 60.0L;
     constexpr long steps = 600'000;
     for (long i = steps; i > 0; --i) {
@@ -16,8 +16,8 @@ int main() {
         largest = value > largest ? value : largest;
         const double bound = sinc_supremum(static_cast<double>(y));
         CHECK(bound >= largest * (1 - 1e-15L));
-        // The bound beyond y = 4.5 is the envelope of the lobes of |sin y| / y, which is above the supremum between two
-        // lobes.
+        // The bound beyond y = 4.5 is the envelope of the lobes of |sin y| / y. Between two lobes, the envelope lies
+        // above the supremum.
         CHECK(bound <= largest * (y < 4.5L ? 1 + 1e-4L : 1.6L));
     }
     return check::failures;

@@ -1,5 +1,5 @@
-// The transforms. The forward transform decimates in frequency and the inverse one in time, and neither needs a
-// permutation (docs/theory/fft.md). The numbers w_m^j are the roots of unity of real_fft.hpp.
+// The loops of the transforms of real_fft.hpp. The forward transform decimates in frequency, and the inverse transform
+// in time. Neither needs a permutation (docs/theory/fft.md). The numbers w_m^j are the roots of unity of real_fft.hpp.
 //
 // A level splits a real sequence of length m, in place, into two sequences. The sequence for the even frequencies is
 // real and has the length m/2. The sequence for the odd frequencies is complex and has the length m/4, because only one
@@ -23,8 +23,9 @@ inline int log2_of(size_t m) {
     return __builtin_ctzll(m);
 }
 
-// --- Butterflies. The forward butterfly maps (a, b, c, d) = (x_j, x_{j+q}, x_{j+2q}, x_{j+3q}) to terms of the
-// frequencies 4k, 4k+2, 4k+1 and 4k-1.
+// --- Butterflies. The forward butterfly is given (a, b, c, d) = (x_j, x_{j+q}, x_{j+2q}, x_{j+3q}). The results, times
+// the roots of pass4, are the entries j of four sequences of length q. The transforms of these sequences are the
+// coefficients of the frequencies 4k, 4k+2, 4k+1 and 4k-1.
 
 inline void butterfly4(Complex& a, Complex& b, Complex& c, Complex& d) {
     const Complex ac = a + c, bd = b + d, a_c = a - c, ib_d = times_i(b - d);
@@ -90,7 +91,8 @@ inline void transpose_block(Complex (&t)[8]) {
     }
 }
 
-// Returns the offset of the vector that becomes t[i] of a block: row i % kLanes, columns from (i / kLanes) * kLanes.
+// Returns the offset in memory of the vector t[i] of a block t. The vector is in row i % kLanes, and its first column
+// is (i / kLanes) * kLanes.
 inline size_t block_offset(size_t i) {
     return (i % kLanes) * 8 + (i / kLanes) * kLanes;
 }
@@ -228,8 +230,8 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 
 // --- Levels of the real sequence. The functions read x and write to out, which may be the same array.
 
-// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4, with a vector of kLanes numbers j if
-// m/4 >= kLanes, and with a single j otherwise.
+// Calls group(j, real part of w_m^j, imaginary part of w_m^j, load, store) until all j < m/4 are done. If m/4 >=
+// kLanes, each call does the numbers j, ..., j + kLanes - 1, in vectors. Otherwise each call does j alone.
 template <class Group>
 inline void each_group(const FftTables& w, size_t m, Group group) {
     const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
@@ -244,8 +246,9 @@ inline void each_group(const FftTables& w, size_t m, Group group) {
     }
 }
 
-// Splits a transform of m real numbers. Let q = m/4 and d_j = x_j - x_{j+m/2}. The products of d_j - i d_{j+q} and
-// w_m^j are the sequence whose transform has the odd frequencies 1 + 4k.
+// Splits a sequence x of m real numbers. The sums x_j + x_{j+m/2} are the sequence for the even frequencies. Let q =
+// m/4 and d_j = x_j - x_{j+m/2}. The products of d_j - i d_{j+q} and w_m^j, for j < q, are the sequence for the odd
+// frequencies 1 + 4k.
 inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;
     each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {

@@ -23,11 +23,11 @@ struct FftTables {
 //
 // A spectrum consists of n doubles, in the order in which the forward transform leaves them, without bit reversal. At
 // each level m = n, n/2, ..., 4, the doubles [m/2, 3m/4) are the real parts of m/4 coefficients, and [3m/4, m) their
-// imaginary parts. Only one coefficient of each conjugate pair is stored. The doubles 0 and 1 are X_0 and X_{n/2}. The
-// transform of the unit impulse at 1 shows the frequency f of each coefficient, because X_f is then w_n^f.
+// imaginary parts. Only one coefficient of each conjugate pair is stored. The doubles 0 and 1 are X_0 and X_{n/2}. To
+// find the frequency f of each coefficient, transform the x with x_1 = 1 and zeros elsewhere: then X_f is w_n^f.
 //
-// Preconditions: each pointer refers to n doubles, and `out` may be equal to an input. Alignment to 64 bytes is faster,
-// but not needed. With kappa = rounding_bound(), the errors are (docs/theory/fft.md, Theorems 1 to 3)
+// Preconditions: each pointer refers to n doubles. The output may be the same array as an input. Alignment to 64 bytes
+// is faster, but not needed. With kappa = rounding_bound(), the errors are (docs/theory/fft.md, Theorems 1 to 3)
 //     |X^ - X|_2 <= kappa |X|_2,   max_f |X^_f - X_f| <= kappa |x|_1,   |x^ - x|_2 <= kappa |x|_2 (inverse),
 // where |X|_2 is taken over the whole spectrum, and X^ and x^ are the computed values. The bounds hold unless numbers
 // overflow. Underflow adds at most n 2^-1074 to the error of a coefficient.

@@ -18,8 +18,9 @@ namespace {
 // would not save time.
 constexpr std::size_t kGrain = 1u << 14;
 
-// Calls tiles(first_tile, count, out) for runs of whole tiles. A part of a tile is copied from a buffer, in which the
-// whole tile is computed.
+// Writes the values with the indices [first, first + n) on the calling thread. Calls tiles(first_tile, count, out) for
+// runs of whole tiles. If only a part of a tile is needed, the whole tile is computed in a buffer, and the part is
+// copied.
 template <class T, class Tiles>
 void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
     by_tiles(
@@ -31,6 +32,7 @@ void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
         });
 }
 
+// Writes the same values as write(), on several threads.
 template <class T, class Tiles>
 void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
     parallel_pieces(n, kGrain, kGrain,

@@ -1,4 +1,4 @@
-"""Divides numbers, rounded down in exact arithmetic."""
+"""Divides two numbers, and rounds the quotient down."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ._check import LARGEST
 def divide_rounding_down(noise: float, sensitivity: float) -> float:
     """Returns ``noise / sensitivity``, rounded down, so that an account never assumes too much noise.
 
-    Both numbers are positive. The result is a finite double above 0: a quotient below the smallest double becomes this
-    double, at which no upper bound of epsilon is finite.
+    Both numbers are positive. The result is a finite double above 0. A quotient below the smallest positive double is
+    replaced by that double, for which every upper bound on epsilon is infinite.
     """
     found = min(noise / sensitivity, LARGEST)
     if Fraction(found) * Fraction(sensitivity) > Fraction(noise):

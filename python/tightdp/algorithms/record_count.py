@@ -29,14 +29,15 @@ from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_
 from .shared.public_step_length import check_stable_step_length
 
 SHARE = 0.01
-"""Share of the budget for the count, in mu^2, the sum of 1 / noise_multiplier^2. The standard deviation of the count's
-noise is 1 / sqrt(SHARE) = 10 times the noise multiplier of the whole run: 37 records at epsilon 1 and delta 1e-5. All
-other noise grows by half a percent."""
+"""Share of the budget for the count. The budget is measured in mu^2, the sum of 1 / noise_multiplier^2. The standard
+deviation of the count's noise is 1 / sqrt(SHARE) = 10 times the noise multiplier of the whole run: 37 records at
+epsilon 1 and delta 1e-5. All other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Part of the count's mu^2 that is left unspent, to pay for ``tightdp.gate.shares.SLACK``."""
+"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.gate.shares.SLACK``, the margin of
+the caps."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""
@@ -63,8 +64,8 @@ def release_record_count_for_algorithm(
     held, count = _divide_algorithm_target(algorithm, facts, target)
     check_algorithm_for_any_count(algorithm, facts, held.target, oracle)
     charged = count + held.charge
-    opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
-    released = opening.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
+    count_gate = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
+    released = count_gate.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
     if callback is not None:
         callback(1, None)
     public = dataclasses.replace(facts, records=max(1, round(released)))
@@ -125,8 +126,8 @@ def check_algorithm_for_any_count(algorithm: Algorithm, facts: Public, target: T
 def _explain_refused_algorithm_count(algorithm: Algorithm, records: str, error: Exception) -> str:
     """Returns the text of the error for settings that have no plan for ``records``, a number of records as text."""
     return (
-        f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
-        f"{records}: {error}"
+        f"public_size must be given, a public number of records, or other settings must be chosen: {algorithm!r} has "
+        f"no plan for {records}: {error}"
     )
 
 
@@ -138,7 +139,7 @@ def check_algorithm_beside_count(algorithm: Algorithm, facts: Public, target: Ta
 
 
 def compute_algorithm_charge_with_count(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """Returns the charge of ``release_record_count_for_algorithm``, which is the same for any records."""
+    """Returns the charge of ``release_record_count_for_algorithm``. The charge does not depend on the records."""
     held, count = _divide_algorithm_target(algorithm, facts, target)
     return count + held.charge
 
@@ -151,7 +152,7 @@ class _RestOfBudget(NamedTuple):
     charge: Composition
     """Charge of the releases after the count."""
     limit: Callable[[AlgorithmPlan], ReleaseBudget]
-    """Function that returns the budget which keeps a plan within ``charge``."""
+    """Function that takes a plan, and returns a budget that keeps the plan within ``charge``."""
 
 
 def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
@@ -161,8 +162,8 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
         return _divide_algorithm_caps(algorithm, facts, target)
     if target.epsilon is None:
         raise ValueError(
-            f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
-            "depends on it"
+            f"public_size must be given, a public number of records: with these settings, the cost of {algorithm!r} "
+            "depends on the number of records"
         )
     # Settings that are wrong for every number of records are refused before the number is released.
     check_noise_against_budget(getattr(algorithm, "noise_multiplier", None), target)

@@ -41,8 +41,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     n_components : the number of components, at most the number of features.
     epsilon, delta : the guarantee to meet under adding or removing one record.
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
-        The sensitivity is the largest Frobenius norm that one record can add. This norm is 5/4 max_norm^2, or
-        max_norm^2 without ``center``.
+        The sensitivity is the largest Frobenius norm of the matrix that one record adds. This norm is 5/4 max_norm^2,
+        or max_norm^2 without ``center``.
     max_norm : L2 bound on a row, which only ``fit`` applies. A row of larger norm is scaled down to this norm.
     center : whether a private mean is subtracted. With True, the release also contains the sum and the number of the
         rows. With False, which is for columns that are known to be centred, the components are eigenvectors of the

@@ -33,8 +33,8 @@ class LedgerBudget:
     order: float | None
     failure: float
     others: str | None
-    """Account, as JSON, of releases that do not count towards the filter's cap, each mechanism up to its count; or
-    None."""
+    """The argument ``others`` of the filter, as the JSON of an account. Each mechanism of this account may be released
+    up to its count, and does not count towards the filter's cap. None if the argument was not given."""
     identity: str
     """32 random hexadecimal digits."""
 
@@ -43,7 +43,7 @@ class LedgerBudget:
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         check_ledger_identifier("identity", self.identity)
-        self.build_filter()  # this checks the entries that are arguments of the filter
+        self.build_filter()  # raises an error unless the filter accepts the entries that are its arguments
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 
@@ -51,8 +51,10 @@ class LedgerBudget:
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
     ) -> LedgerBudget:
-        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order is given, this method fixes
-        one."""
+        """Returns the budget for the arguments of ``Ledger.create``.
+
+        If no Renyi order is given, the budget keeps the order that the filter chooses.
+        """
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiFilterCosts) else None
         others = rules.pop("others")
@@ -123,9 +125,7 @@ def check_ledger_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
     if len(value) > LONGEST_LEDGER_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(
-            f"{name} must be at most {LONGEST_LEDGER_TEXT:,} characters that UTF-8 can write, none of them 0"
-        )
+        raise ValueError(f"{name} must be at most {LONGEST_LEDGER_TEXT:,} characters that UTF-8 can write, without NUL")
     return value
 
 

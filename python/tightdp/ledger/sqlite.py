@@ -26,7 +26,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class SQLiteLedgerStore:
-    """A store in a file. Any thread may use the store, also after a fork, since each transaction has a connection."""
+    """A store in a file. Any thread may use the store, also after a fork, since each transaction opens a connection of
+    its own."""
 
     forbid_changes = tuple(
         f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_FORBIDDEN_CHANGE}"
@@ -41,8 +42,8 @@ class SQLiteLedgerStore:
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
         """Yields a function that runs the statements of one transaction.
 
-        The transaction is committed at the end, and undone after an exception. Errors say whether nothing was spent, or
-        whether this is not known.
+        The transaction is committed at the end, and undone after an exception. If SQLite fails, a LedgerError says
+        either that nothing was spent, or that it is not known whether anything was spent.
         """
         self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
@@ -56,7 +57,7 @@ class SQLiteLedgerStore:
                 def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
                     try:
                         return connection.execute(sql, values).fetchall()
-                    except UnicodeDecodeError:  # SQLite's own message quotes the damaged bytes
+                    except UnicodeDecodeError:  # this error's message quotes the damaged bytes
                         raise LedgerError(f"{self.name}: is damaged; {UNDONE}") from None
 
                 self._check_journal()
@@ -70,7 +71,7 @@ class SQLiteLedgerStore:
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def _check_files(self, create: bool) -> None:
-        """Raises LedgerError unless SQLite may open or make the ledger's file and the files that it keeps beside it."""
+        """Raises LedgerError unless SQLite may open or make the ledger's file and SQLite's own files beside it."""
         try:
             if create and not self.path.parent.is_dir():
                 raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")

@@ -36,7 +36,8 @@ class ColumnTransformer(CompositeTransformer):
     Further parameters
     ------------------
     transformers : a list of (name, transformer, columns). Columns are numbers, or names if X is a data frame or a
-        mapping of columns. Masks and slices are not accepted. "passthrough" leaves columns of numbers as they are
+        mapping of columns. Masks and slices are not accepted. The word "passthrough" in place of a transformer leaves
+        columns of numbers as they are.
 
     Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The budget is divided equally among
     the transformers that release something.
@@ -149,7 +150,7 @@ def _find_columns_to_transform(columns: Any, names: list[Any] | None, many: int)
         elif -many <= key < many:
             places.append(int(key))
         else:
-            raise ValueError(f"columns must be numbers below that of the columns of X, {many}, got {key!r}")
+            raise ValueError(f"columns must be from {-many} to {many - 1} for the {many} columns of X, got {key!r}")
     return places
 
 

@@ -43,13 +43,15 @@ or keys."""
 # The note in a draft of a schema. DRAFT is for a draft with values from the records, and KINDS for a draft that only
 # states the kinds of the columns.
 DRAFT = (
-    "NOT PRIVATE: read off the records. Replace each bound, each list and each number for missing ones by what is "
-    "known without them, drop what names people, and then delete this entry. Keep the draft as you keep the records."
+    "NOT PRIVATE: the values were read off the records. Replace each bound, each list and each number for missing "
+    "numbers by what is known without the records. Drop the columns that name people, and then delete this entry. Keep "
+    "the draft as safe as the records."
 )
 KINDS = (
-    "Which columns hold numbers, 0 and 1 alone, or few texts, and which lack some, was read off the records. Check "
-    "each kind, drop what names people, and then delete this entry. What says learn will be learned with noise, and "
-    "charged: declare in its place what is known without the records, the classes above all."
+    "The kinds of the columns were read off the records: numbers, 0 and 1 alone, or few texts, and whether cells are "
+    "missing. Check each kind, drop the columns that name people, and then delete this entry. A value that is declared "
+    "as learn will be learned with noise, and charged. Replace learn by what is known without the records, above all "
+    "for the classes."
 )
 DIGITS = re.compile(r"[+-]?[0-9]+")
 """Pattern of a whole number."""
@@ -67,7 +69,7 @@ _FORMS: tuple[Mapping[str, Any], ...] = (
     {"categories": Values},
     {"drop": Literal[True]},
 )
-"""Forms in which a column can be declared. Each maps the entries of the declaration to their types."""
+"""Forms in which a column can be declared. Each form maps the entries of the declaration to their types."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,12 @@ class Schema:
 
     @classmethod
     def read(cls, path: Path) -> Schema:
-        """Returns the schema in a file. Raises one ValueError, which names the file, for all errors in it."""
+        """Returns the schema in a file. Raises one ValueError for all errors in the file. The error names the file."""
         return read_json_file(path, cls._from_plain)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
-        """Returns the schema that the values of a file state. Raises one ValueError for all errors in them."""
+        """Returns the schema that the parsed JSON of a file holds. Raises one ValueError for all errors in the JSON."""
         check_json_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
@@ -171,8 +173,8 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
 def plan_columns(rows: Rows, declared: Schema, categories: Mapping[str, Values]) -> tuple[Column | LearnedColumn, ...]:
     """Decides how each column is encoded, except for the label and the dropped columns.
 
-    ``categories`` are those of ``declared``, with the values that occur in the place of None. Raises ValueError for
-    unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds unless ``declared`` is
+    ``categories`` are those of ``declared``, except that the values that occur replace None. Raises ValueError for
+    unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds if ``declared`` is not
     complete.
     """
     bounds, dropped = declared.bounds, declared.dropped
@@ -200,7 +202,7 @@ def _plan_column(name: str, rows: Rows, declared: Schema, categories: Mapping[st
         kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
         raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
     if name in fills and (name in categories or name in dropped):
-        raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
+        raise ValueError(f"column {name!r} holds no numbers, so no number can replace missing ones")
     if name in categories:
         known = categories[name]
         return LearnedColumn(name, True) if known == LEARN else CategoryColumn(name, known)
@@ -298,7 +300,7 @@ def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[st
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
-        flag = set(finite) <= {0.0, 1.0}  # 0 and 1 bound any truth value, and learning them would cost budget
+        flag = set(finite) <= {0.0, 1.0}  # truth values, whose bounds need not be learned
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]

@@ -124,7 +124,7 @@ def render_statement_body(statement: Statement, sign: bool = False) -> str:
     sections += ["<h2>What this page is about</h2>", _render_statement_table(_describe_statement_origin(statement))]
     if sign:
         fields = (
-            "One record is (a person, a visit, ...), and one person has at most so many",
+            "One record is (a person, a visit, ...), and one person has at most this number of records",
             "Use, and who receives the release",
             "Epsilon and delta were decided by, because",
             "Organisation",
@@ -173,10 +173,10 @@ def _discard_missing_page_rows(rows: dict[str, str | None]) -> dict[str, str]:
 
 
 def _state_power_of_tests(statement: Statement) -> str:
-    """Returns a sentence on the best test's power at one rate of false accusations, by the charge's trade-off curve.
+    """Returns a sentence on the power of the best test at one rate of false accusations.
 
-    This power may be smaller than the largest power that epsilon and delta allow. The text is empty if the power may be
-    100 %, or if the curve would take long to compute.
+    The power follows from the trade-off curve of the charge. It may be smaller than the largest power that epsilon and
+    delta allow. The text is empty if the power may be 100 %, or if the curve would take long to compute.
     """
     if "renyi" in statement.privacy.engine:
         return ""

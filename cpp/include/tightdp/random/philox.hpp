@@ -16,7 +16,8 @@ inline constexpr int kPhiloxWords = 4;
 // Replaces the four words of `counter` by the four words of the output block.
 TIGHTDP_FORMULA void philox4x32_10(std::uint32_t (&counter)[kPhiloxWords], std::uint32_t key0,
                                    std::uint32_t key1) noexcept {
-    // Multipliers and Weyl constants of the paper's table 2 and section 3.3 (golden ratio, sqrt(3) - 1).
+    // The multipliers are from table 2 of the paper, and the Weyl constants from its section 3.3. The Weyl constants
+    // are 2^32 times the fractional parts of the golden ratio and of sqrt(3).
     constexpr std::uint64_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
     constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
     for (int round = 0; round < 10; ++round) {

@@ -1,5 +1,6 @@
 // The kernels that read rows from memory twice: first for their norms and then for their sums. The formulas are in
-// clip.hpp.
+// clip.hpp. Norms are computed from pieces, each of which is kDevicePiece columns of a row. Sums are computed from
+// chunks, each of which is share.rows consecutive rows (RowShare).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ __global__ void __launch_bounds__(kSumThreads) squares_kernel(DeviceClip clip, s
     }
 }
 
-// Computes the factor of each row. One warp adds the sums of a row's pieces. No square passes through more additions
-// than if the pieces were added one after the other.
+// Computes the clip factor of each row. One warp adds the sums of a row's pieces. A square passes through at most as
+// many additions of numbers other than 0 as if the pieces were added one after the other (device_chain).
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     factors_kernel(DeviceClip clip, std::int64_t pieces, const double* squares, double* factors) {
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kSumThreads)
     if (team.lane() == 0) factors[row] = row_factor<T>(clip, row, square);
 }
 
-// Computes partial[chunk][column], the sums over the rows of a chunk. One thread adds one column of a chunk.
+// Computes partial[chunk][column], the sum of the clipped rows of a chunk. One thread adds one column of a chunk.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     sums_kernel(DeviceClip clip, RowShare share, const double* factors, double* partial) {
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kSumThreads)
     TIGHTDP_UNROLL_4
     for (std::int64_t r = begin; r < end; ++r, at += stride) {
         const double x = wide(*reinterpret_cast<const T*>(at)), factor = factors[r];
-        // A row with entries that are not finite has the factor 0, and its products would be NaN.
+        // A row with entries that are not finite has the factor 0. The row is skipped, since its products would be NaN.
         if (factor > 0) sum += product(clip, transformed(clip, x, column), factor);
     }
     partial[chunk * clip.columns + column] = sum;

@@ -33,8 +33,8 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
         const Vec e = g.q * exp(min(t, splat(kLargeT)));
         const Vec direct = rest + e;
         const Vec x = g.q * expm1(min(t, splat(kLargeT)));
-        // ln W is computed from the sum `direct` if W is small, and from 1 + x = W otherwise. Neither way cancels
-        // digits.
+        // ln W is computed from the sum `direct` if W is small, and from 1 + x = W otherwise. Neither sum loses digits
+        // by cancellation. `correction` is the rounding error of y = 1 + x.
         const Vec y = 1.0 + x;
         const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - (y - x));
         const Mask small = (Mask)(x < -0.5);

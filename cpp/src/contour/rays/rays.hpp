@@ -8,8 +8,8 @@
 
 namespace tightdp::contour {
 
-// Tells whether the theorem of rays.md covers the composition with paths (turned_path.hpp) that are short enough. The
-// counts of the composition must be integers.
+// Tells whether invert_on_rays is suitable: the theorem of rays.md covers the composition, all counts are integers, the
+// parts are few, and their paths (turned_path.hpp) need few nodes.
 bool rays_serve(const Composition& composition);
 
 // Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums

@@ -37,11 +37,11 @@ bool look_up(void* library, const char* name, Function& found) noexcept {
     return found != nullptr;
 }
 
-// Finds the runtime that a library of this process calls. The symbols are looked up in the library and in the libraries
-// that it links.
+// Finds the OpenMP runtime that the loaded library at `path` calls. The symbols are looked up in this library and in
+// the libraries that it links. Returns whether all entry points were found.
 bool find_in(const char* path, Runtime& found) noexcept {
-    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed, since its threads stay
-    // LLVM's and Intel's runtimes survive a fork by themselves.
+    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed, since threads use it
+    // The runtimes of LLVM and Intel have the symbol __kmpc_fork_call. They need no pause before a fork.
     if (library && !dlsym(library, "__kmpc_fork_call")) look_up(library, "omp_pause_resource_all", found.pause);
     return library && look_up(library, "GOMP_parallel", found.parallel) &&
            look_up(library, "omp_get_thread_num", found.thread_num) &&
@@ -50,7 +50,7 @@ bool find_in(const char* path, Runtime& found) noexcept {
            look_up(library, "omp_in_parallel", found.in_parallel);
 }
 
-// Returns whether this is the path of the library that contains PyTorch's loops.
+// Returns whether `path` is that of the library that contains PyTorch's loops.
 bool is_torch(const char* path) noexcept {
     const char* slash = path ? std::strrchr(path, '/') : nullptr;
     return slash && std::strncmp(slash + 1, "libtorch_cpu.", 13) == 0;
@@ -82,7 +82,7 @@ unsigned long long loads() noexcept {
 const char* torch_path() noexcept {
     Loaded loaded;
     dl_iterate_phdr(visit_all, &loaded);
-    return loaded.torch;  // this string belongs to the loader, and lives as long as the library
+    return loaded.torch;  // the loader owns this string, which lives as long as the library
 }
 #elif defined(__APPLE__)
 unsigned long long loads() noexcept {

@@ -80,14 +80,20 @@ class _EngineQuestion(NamedTuple):
 def ask_engines_for_epsilon(
     engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
 ) -> Bound:
-    """Returns bounds on epsilon(delta) for one direction. "auto" also uses limits that are known without an engine."""
+    """Returns bounds on epsilon(delta) for one direction.
+
+    "auto" also uses two limits that need no engine: the inclusion probability and the largest privacy loss.
+    """
     return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "epsilon", delta, request))
 
 
 def ask_engines_for_delta(
     engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
 ) -> Bound:
-    """Returns bounds on delta(epsilon) for one direction. "auto" also uses limits that are known without an engine."""
+    """Returns bounds on delta(epsilon) for one direction.
+
+    "auto" also uses two limits that need no engine: the inclusion probability and the largest privacy loss.
+    """
     return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "delta", epsilon, request))
 
 
@@ -100,10 +106,10 @@ def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Boun
 
 
 def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
-    """Returns the answer to a question. An answer of "auto" is narrowed by other points of the curve.
+    """Returns the answer to a question. An answer of "auto" is narrowed by known limits and other points of the curve.
 
-    Delta is positive at epsilons below the largest loss. If the upper end at such an epsilon was rounded to 0, the
-    smallest double replaces this end.
+    Delta is positive at every epsilon below the largest privacy loss. If the upper end at such an epsilon was rounded
+    to 0, the smallest positive double replaces this end.
     """
     parts, direction, curve, at, request = question
     before = work_spent()
@@ -122,10 +128,10 @@ def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuesti
 
 
 def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int) -> Bound:
-    """Returns ``found``, narrowed by limits that are known without an engine and by other points of the curve.
+    """Returns ``found``, narrowed by the limits that need no engine and by other points of the curve.
 
-    No other points are asked for if the composition is one group, because all answers about a group come from the same
-    lines above the group's curve (docs/theory/derived.md section 2).
+    If the composition is one group, other points would not help and are not computed. The answers at all points are
+    computed from the same lines, which bound the group's curve (docs/theory/derived.md section 2).
     """
     parts, direction, curve, at, request = question
     asks: dict[str, Ask] = {}
@@ -178,10 +184,11 @@ def _ask_engines_about_links(
     """
     if not isinstance(mechanism, Group):
         return [_ask_engines_about_run(mechanism.parts, direction, request)]
-    if mechanism.any_size:  # every link has the same pair
+    if mechanism.any_size:  # one pair dominates every link
         return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
-    # Each link has one record fewer than the link before. The links must be in the order in which a probability is
-    # carried along the chain: from the smallest data set for removals, and from the largest data set for additions.
+    # The data sets of each link have one record fewer than those of the link before. The bound of a group goes through
+    # the chain link by link. It begins at the smallest data set for removals, and at the largest data set for
+    # additions.
     links = [
         _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
@@ -334,9 +341,9 @@ def _get_single_derived_for_engines(parts: Parts) -> SelectionOrGroup | None:
 def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
-    For "auto", the upper end is the smallest upper end of the parts and of the compositions that dominate the parts. A
-    part such as ``ZCDP`` stands for a class of mechanisms, which are its members. The lower end is then the largest
-    lower end of the members that are tried.
+    With "auto", the engines bound the parts and also several compositions that dominate the parts. The smallest of the
+    upper ends is the upper end of the answer. A part such as ``ZCDP`` stands for a class of mechanisms, which are its
+    members. The lower end is then the largest lower end of the members that are tried.
     """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)
@@ -385,8 +392,9 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     """Returns the intersection of the engines' answers. Engines are asked until the interval is narrow, or all are
     asked.
 
-    With ``loose``, lower ends are left out. Either the parts stand for a class, whose members need not reach the lower
-    ends of the class's pair, or only the upper end counts.
+    With ``loose``, the lower ends of the answers are not used. A caller sets ``loose`` if only the upper end counts, or
+    if the parts stand for a class. The engines' lower ends hold for the dominating pair of the class, and the curve of
+    a member may lie below them.
     """
     names: list[str] = []
     best = question.trivial_bound
@@ -394,13 +402,13 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
         if engine.explain_refusal(question.parts, question.direction) is not None:
             continue
         if engine is renyi.ENGINE:
-            # This engine is asked even if the budget is spent, because it always has an upper end. For one zCDP
-            # mechanism this engine also searches for the best member, which takes more work.
+            # The engine "renyi" is asked even if the budget is spent, because it always has an upper end. For one zCDP
+            # mechanism, "renyi" also searches for the best member of the class, which takes more work.
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
         found = _ask_engine(engine, question)
-        below = best.lower if loose else found.lower  # members of a class may have smaller values than its pair
+        below = best.lower if loose else found.lower  # the curve of a member may lie below the class's pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
@@ -426,8 +434,11 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
 
 
 def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
-    """Tells whether all engines bound the same pair. The bounds of the engine "fixed_size" may be lower than the curve
-    of the composed pair of a step."""
+    """Tells whether all engines that serve the question bound the same dominating pair.
+
+    The engine "fixed_size" bounds the best adaptive adversary instead. The curve of this adversary may lie below that
+    of the composed dominating pair of a step.
+    """
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 

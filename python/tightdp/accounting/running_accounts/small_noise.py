@@ -1,4 +1,7 @@
-"""A fast upper bound on epsilon for small noise multipliers, usually within a relative 1e-3 of the exact one."""
+"""A fast upper bound on epsilon for small noise multipliers.
+
+The bound usually exceeds the exact epsilon by at most one part in 1,000.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from ..questions.question import Question
 from .accountant import Accountant
 
 _LITTLE = 0.4
-"""Largest noise multiplier that counts as little noise. With little noise the losses of a step are close to a few
-values, and the exact bound takes up to 0.4 s."""
+"""Largest noise multiplier that counts as little noise. With little noise, the privacy loss of a step is almost always
+close to one of a few values, and the exact bound takes up to 0.4 s."""
 _NARROW = 1e-6
 """Relative width of a bound that counts as exact."""
 _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
@@ -23,14 +26,15 @@ _LEAST = 0.025
 noise, the sums over nodes would take too long. The bound for less noise assumes that every step whose sample holds the
 record reveals everything. This assumption adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
-"""Largest number of products for all inversions of one direction, which take about five milliseconds. An inversion is
-the computation of epsilon by a numerical integral. Its products are its number of nodes times its number of
-abscissae."""
+"""Largest number of products for all inversions of one direction. So many products take about five milliseconds. An
+inversion computes epsilon by a numerical integral. The number of products of an inversion is its number of nodes times
+its number of abscissae."""
 _FIRST_MU = 0.04
 """The first mu of the further Gaussian is this number divided by the smallest noise multiplier. The mu of a Gaussian is
 the inverse of its noise multiplier. This Gaussian adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
-"""Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
+"""Relative amount that the further Gaussian may add to epsilon. The amount may be larger if a smaller one would take
+more products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
 """Relative error of delta, which causes a relative error of epsilon of about the same size."""
 
@@ -38,7 +42,8 @@ _TOLERANCE = 1e-5
 def bound_epsilon_of_small_noise(account: Accountant, delta: float) -> float | None:
     """Returns an upper bound on epsilon of an account of Gaussians with little noise.
 
-    Returns None if there is more noise, if there are other mechanisms, if a formula answers, or if no bound is finite.
+    Returns None if there is more noise, if there are other mechanisms, if a closed form serves the account, or if no
+    bound is finite.
     """
     composition = account.composition
     parts, noise = composition.parts, math.inf
@@ -62,7 +67,7 @@ def bound_epsilon_of_small_noise(account: Accountant, delta: float) -> float | N
         if seen.width <= _NARROW * seen.upper < math.inf:
             return seen.upper
         known = seen.upper
-    removed, added = math.inf, _bound_adding_with_small_noise(parts, delta)
+    removed, added = math.inf, _bound_epsilon_of_adding_with_small_noise(parts, delta)
     if contour.ENGINE.explain_refusal(parts, "remove") is None:
         with Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
             exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
@@ -76,7 +81,7 @@ def bound_epsilon_of_small_noise(account: Accountant, delta: float) -> float | N
     return found if math.isfinite(found) else None
 
 
-def _bound_adding_with_small_noise(parts: Parts, delta: float) -> float:
+def _bound_epsilon_of_adding_with_small_noise(parts: Parts, delta: float) -> float:
     """Returns an upper bound on epsilon in the direction "add" (docs/theory/closed-forms.md section 5)."""
     never = -math.fsum(n * math.log1p(-m.sampling_probability) for m, n in parts if isinstance(m, PoissonSampled))
     plain = tuple(part for part in parts if isinstance(part[0], Gaussian))
@@ -107,8 +112,8 @@ def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: f
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # The number of products grows at most like 1/mu^2, so ``least`` is the smallest mu that the products that are
-        # left allow.
+        # ``least`` is the smallest mu for which the remaining products suffice, because the number of products grows at
+        # most like 1/mu^2.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best

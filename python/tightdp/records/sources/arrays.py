@@ -78,7 +78,7 @@ class ArrayBlocks(Blocks):
             yield self._x[start:end], self._y[start:end]
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        """Yields the records of each batch, which are read directly. Returns an iterator.
+        """Returns an iterator that yields one block for each batch. Only the records of the batches are read.
 
         ``batches`` holds the ascending numbers of the records of each batch, and ``lengths`` is not used.
         """

@@ -17,11 +17,11 @@ def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: b
     """Restores buffers that the ``with`` body changed. Raises ValueError for changed buffers, parameters or gradients.
 
     A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
-    records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.
+    records depend on earlier records. A parameter that was changed in place cannot be restored, and the error says so.
     ``copies`` has the copies from earlier calls, so that an unchanged buffer is not copied again. Values are compared
-    too, because a write that bypasses PyTorch does not increase the version of a tensor. With ``values=False``, only
-    the versions of parameters are compared. They suffice under ``torch.func.vmap``, where no value of a record can be
-    written to a parameter.
+    as well as versions, because a write that bypasses PyTorch does not increase the version of a tensor. With
+    ``values=False``, only the versions of parameters are compared. The versions suffice under ``torch.func.vmap``,
+    where no value of a record can be written to a parameter.
     """
     copies = {} if copies is None else copies
     for place, buffer in _list_model_buffers(model).items():
@@ -116,14 +116,17 @@ def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
 
 
 def _sum_words_of_tensor(p: Any) -> int:
-    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum is fast and needs no copy."""
+    """Returns a checksum of a parameter's memory, from the sum of its 64-bit words and the sum of the remaining bytes.
+
+    If the memory does not begin at a multiple of 8 bytes, all bytes are added one by one.
+    """
     flat = _view_bytes_of_tensor(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
 def _view_bytes_of_tensor(x: Any) -> Any:
-    """Returns the memory of a tensor as bytes. For a sharded tensor it is the memory of this rank's shard."""
+    """Returns the values of a tensor as bytes. For a sharded tensor, the bytes are those of this rank's shard."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x
     return x.contiguous().view(-1).view(torch.uint8)

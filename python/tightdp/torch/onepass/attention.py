@@ -1,4 +1,5 @@
-"""Computes attention from linear layers (``nn.MultiheadAttention``), or by PyTorch's kernel for all records at once."""
+"""Computes attention for all records at once: ``nn.MultiheadAttention`` from linear layers, and PyTorch's attention
+kernel in one call."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def _compute_attention_with_dropout(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Returns the result of PyTorch's kernel, from products, a softmax and separate dropout for each record."""
+    """Returns what PyTorch's kernel would return, from products and a softmax, with dropout drawn for each record."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)

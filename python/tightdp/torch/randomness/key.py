@@ -1,5 +1,8 @@
-"""The key of a run and its streams of random numbers. A stream is a sequence of random numbers that the key and a
-number determine. Each draw has its own stream, the same on every process."""
+"""The key of a run and its streams of random numbers.
+
+A stream is a sequence of random numbers. The key and the number of the stream determine the sequence. Each draw has its
+own stream, and the stream is the same on every process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from .process_group import World
 
 NOISE = 2**63
 """Number of the first stream of random numbers for noise on gradients. Streams with smaller numbers are for batches,
-places and sums of norms."""
+sums of norms and places. A place is a row of a physical batch, in which a record goes through the model."""
 
 
 class KeyedRandomSource(RandomSource):
@@ -40,7 +43,8 @@ class KeyedRandomSource(RandomSource):
 
 
 class RunKey:
-    """The source of the batches, places, coins (seeds) and noise of a run. Each draw has a stream with a number.
+    """The source of all random numbers of a run, for batches, places, noise and coins. Each draw has its own stream.
+    Coins are seeds of the global generators (``RunCoins``).
 
     A run on one process draws from the operating system's generator. Several processes share one secure key. The first
     process draws the key when the run is made, and no process saves it. With a seed, every draw is repeatable.
@@ -58,7 +62,11 @@ class RunKey:
         return KeyedRandomSource(self._secret, number, self._owner) if self._secret else SecureRandom()
 
     def make_coins(self) -> RunCoins:
-        """Returns coins that are the same on all ranks, since other records may decide which rank gets a record."""
+        """Returns coins that are the same on all ranks.
+
+        Other records may decide which rank gets a record. If coins differed between ranks, the draws for this record
+        would depend on the other records.
+        """
         if self._seed is not None or not self._secret:
             return RunCoins(self._seed)
         return RunCoins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())

@@ -24,7 +24,7 @@ U = 2.0**-53
 POINTS = 1 << 16
 """Number of residues of sums of scores, which is the length of the Fourier transforms."""
 UNITS = 2 * 10**8
-"""Work units of ``build_allocation_score_sums``, about a nanosecond each."""
+"""Number of work units that are charged for ``build_allocation_score_sums``. A unit is about a nanosecond."""
 MOST_STEPS = 10**7
 """Largest number of steps. With more steps the rounding error would exceed the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
@@ -43,12 +43,15 @@ _Array = NDArray[np.float64]
 class AllocationScoreSums(NamedTuple):
     """Distributions of the sum of scores under both data sets, for each residue modulo ``POINTS``.
 
-    In the direction "remove" the first distribution is the one with the record, and in "add" the one without it.
-    ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. Here
-    ``tilted`` is the second distribution times an exponential of the sum, and ``weight`` is the inverse of this factor.
-    The factor is large where the second distribution is small, so that few digits are lost. The 2-norms of the errors
-    of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside`` bounds the mass of the
-    second distribution outside the window of sums that the residues stand for.
+    In the direction "remove", the first distribution is that of the data set with the record. In the direction "add",
+    it is that of the data set without the record. ``first`` bounds the first distribution from below, and
+    ``weight * tilted`` bounds the second distribution from above.
+
+    ``tilted`` is the second distribution times a normalised exponential of the sum, and ``weight`` is the inverse of
+    this exponential. The exponential is large where the second distribution matters and is small, so that few digits
+    are lost. The 2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``.
+    Each residue stands for one sum in a window of ``POINTS`` sums. ``outside`` bounds the mass of the second
+    distribution outside this window, on the side where ``weight`` does not cover it.
     """
 
     first: _Array
@@ -63,7 +66,7 @@ class AllocationScoreSums(NamedTuple):
         if epsilon > MOST_EPSILON:
             return 0.0
         x = math.exp(epsilon) * (1 + 4 * U)
-        # Points are left out if they add less to delta than the error of one point.
+        # Residues are left out if they add less to delta than the error of one residue.
         with np.errstate(over="ignore", invalid="ignore"):
             gain = self.first - x * (self.weight * self.tilted)
             inside = gain > (self.first_error + x * self.second_error * self.weight) / math.sqrt(POINTS)
@@ -106,7 +109,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
     tilted, second_error = _compose_allocation_scores(factors, start)
-    # The window of residues holds the sum under either data set, except for the tail that the moment bound covers.
+    # The centre of the window is midway between the means of the sum under the two data sets.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
     bottom = round(centre / scale) - POINTS // 2
@@ -114,10 +117,11 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     order = places % POINTS
     exponent = log_total - lean * scale * places
     rounding = (8 + 2 * abs(exponent) + 4 * (p2 + q2)) * U + 4 * U * abs(scale * places)
-    with np.errstate(over="ignore"):  # a point with an infinite weight adds no gain
+    with np.errstate(over="ignore"):  # a residue with an infinite weight adds nothing to delta
         weight = np.exp(exponent) * (1 + rounding)
-    # The true weight of a sum beyond ``end`` is larger than the weight of its residue, so a moment bounds the mass of
-    # such sums. Beyond the other end the true weight is smaller, and the weight of the residue is a bound.
+    # The residue of a sum outside the window has the weight of another sum, which lies in the window. For sums beyond
+    # ``end`` this weight is too small, so a moment bounds their mass. For sums beyond the other end the weight is too
+    # large, and the upper bound remains valid.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
     log_moment = _build_moment_of_allocation_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
@@ -175,10 +179,10 @@ def _bound_masses_of_allocation_scores(edges: _Array) -> tuple[_Array, _Array]:
 
 
 def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
-    """Returns the convolution of all factors modulo ``POINTS``, and a bound on the 2-norm of its error.
+    """Returns the distribution of the sum of all scores modulo ``POINTS``, and a bound on the 2-norm of its error.
 
-    Each factor is an array of masses with a number of steps, and is convolved once for each of these steps (grid.md
-    section 5.1).
+    A factor has the masses of the scores of one step, and the number of steps that have these masses. The distribution
+    is the convolution over all steps (grid.md section 5.1).
     """
     kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
@@ -205,8 +209,9 @@ def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) ->
 
 
 def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    """Returns the function that bounds the logarithm of E[e^{s sum}] from above. The bound is infinite if the moment
-    may overflow."""
+    """Returns a function of s that bounds the logarithm of E[e^{s T}] from above, where T is the sum of all scores.
+
+    The bound is infinite if the moment may overflow."""
 
     def log_moment_of_allocation_scores(s: float) -> float:
         total = 0.0

@@ -1,4 +1,4 @@
-"""The arrays of a device for ``spectral.compose_prv_by_transforms``, through CuPy."""
+"""Runs ``spectral.compose_prv_by_transforms`` on a device (GPU), with the arrays of CuPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .engine import Prv
 
 
 def build_prv_on_device(device: int) -> Prv:
-    """Returns the engine whose cells, transforms and powers are computed on a device.
+    """Returns a "prv" engine that computes cells, transforms and powers on a device.
 
     Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.
     """
@@ -19,8 +19,10 @@ def build_prv_on_device(device: int) -> Prv:
 
 
 def build_cupy_backend(device: int) -> _Cupy:
-    """Returns the arrays of a device. Raises RuntimeError if the device is missing, and ImportError if CuPy is
-    missing."""
+    """Returns CuPy on one device, as the array library of ``spectral``.
+
+    Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.
+    """
     kernels = require_module(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
@@ -31,7 +33,7 @@ def build_cupy_backend(device: int) -> _Cupy:
 
 
 class _Cupy:
-    """CuPy's arrays on one device."""
+    """The array library CuPy on one device, a ``spectral.PrvBackend``."""
 
     def __init__(self, cupy: Any, kernels: Any, device: int) -> None:
         self.xp, self._kernels, self._device = cupy, kernels, device
