@@ -1,10 +1,11 @@
-// Computes the distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to
-// 5).
+// Computes an upper and a lower distribution that bound the distribution of the mean of t likelihood ratios, by
+// doubling (docs/theory/allocation.md, sections 3 to 5). P and Q are the distributions of one step's output with and
+// without the record. `floor` is the probability that may be lost at either end of a distribution.
 //
-// Likelihood ratios are kept as offset + v, where v lies in the cells of a lattice of points e^{ih} (Sum in mean.hpp).
-// A value is "spread" if its mass moves to a smaller and a larger value so that mass and mean stay the same. The upper
-// distribution spreads values, and the lower distribution merges or drops them. P and Q are the distributions of one
-// step's output with and without the record, and `floor` is the probability that may be lost at either end.
+// A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i, and v lies in one of the
+// cells between them (Sum in mean.hpp). To "spread" a value means to move its mass to a smaller and to a larger value,
+// so that the total mass and the mean stay the same. Values are spread in the upper distribution. In the lower
+// distribution they are merged or dropped.
 #include "mean.hpp"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ using grid::u;
 constexpr double kFarthest = 600;
 // Logarithm of the smallest mass under Q with which an atom is kept. A smaller mass may be subnormal or 0 as a double.
 constexpr double kLeastLogMass = -700;
-// Bounds on the first moment and on the mass that underflow may lose when two distributions are added. Each product
-// that is lost is below 1e-308. The bound on the mass is larger, because masses are stored times e^{ih} (Sum::q).
+// Bounds on the first moment and on the mass that underflow may lose in plus(). Each product that is lost is below
+// 1e-308. The bound on the mass is larger, because each stored mass is multiplied by e^{ih} (Sum::q).
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Smallest mass under P with which an atom is kept. If every point of a lattice held a smaller mass, the sum of these
 // masses would still be below kUnseenMoment.
@@ -30,11 +31,11 @@ constexpr double kFaintest = 1e-300;
 // The offset lies below the first cell of the bulk of the mass, by this fraction of the distance from that cell to the
 // mean.
 constexpr double kMargin = 0.1;
-// Largest value of the smallest likelihood ratio of a step for which the offset may be positive. Between a larger ratio
-// and 1, doubles are too far apart for a lattice.
+// The offset of a step's distribution is 0 if the smallest likelihood ratio of the step exceeds this number. Between
+// such a ratio and 1, doubles are too far apart for a lattice.
 constexpr double kNearlyOne = 1 - 1e-8;
 // The offset moves only if the move reduces its distance to the mean to at most this fraction of the distance before.
-// Each move spreads mass, so that smaller moves would do more harm than good.
+// Each move spreads mass, which widens the bounds, and a smaller move gains less than it costs.
 constexpr double kWorthwhile = 0.75;
 
 // Computes one of the two distributions: the upper or the lower one.
@@ -62,8 +63,8 @@ class Builder {
         const double sign = upper_ ? 1 : -1;
         x.infinity += law.infinity * (1 + sign * (law.mass_rel + 2 * u));
         const double zero = law.minus_infinity * (1 + sign * (law.mass_rel + 2 * u));
-        // A law may leave out atoms of P whose masses are too small for a double (law.cut). Some of `zero` then has
-        // positive ratios, and the lower distribution drops `zero`.
+        // `zero` is the Q-mass of the ratio 0. A law may leave out atoms of P whose masses are too small for a double
+        // (law.cut). In this case, some of the mass `zero` has positive ratios, so the lower distribution drops `zero`.
         if (upper_) {
             (x.offset == 0 ? x.at_offset : x.at_zero) += zero;
         } else if (x.offset == 0 && !law.cut) {
@@ -133,8 +134,8 @@ class Builder {
         if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
     }
 
-    // Returns the interval of likelihood ratios outside of which the distribution may be cut off. The ratios left of
-    // the interval have a probability of at most floor / steps under Q, and the ratios right of it under P.
+    // Returns the interval of likelihood ratios outside of which the distribution may be cut off. The Q-mass left of
+    // the interval is at most floor / steps, and so is the P-mass right of the interval.
     Span span_of(const grid::Law& law) const {
         const grid::Sketch& s = law.sketch();
         const double lost = floor_ / steps_;
@@ -143,8 +144,8 @@ class Builder {
         double q = law.minus_infinity, p = 0;
         while (from < to && (q += std::exp(s.log_mass[from] - s.loss[from])) < lost) ++from;
         while (to > from && (p += s.mass[to]) < lost) --to;
-        // Each point of the sketch, a list of lumps of mass (pld/law.hpp), stands for the mass around it, so the
-        // interval is extended by one point on either side.
+        // A sketch is a list of losses with masses (pld/law.hpp). Each of its losses stands for all losses near it, so
+        // the interval is extended by one loss of the sketch on either side.
         if (from > 0) --from;
         if (to + 1 < s.size) ++to;
         const double low = std::clamp(s.loss[from], -kFarthest, 0.0), high = std::clamp(s.loss[to], low, kFarthest);
@@ -230,9 +231,9 @@ class Builder {
         }
     }
 
-    // Finishes the distribution x of one step, or of the sum of a and b. The upper distribution moves the mass of each
-    // cell to the ends of the cell. Then both distributions lose as much of their tails as `floor` allows, and the
-    // offset moves up to the bulk of the mass.
+    // Finishes the distribution x of one step, or of the sum of a and b. In the upper distribution, the mass of each
+    // cell moves to the ends of the cell. Then, in either distribution, cells with very little mass are emptied, the
+    // tails are cut off as far as `floor` allows, and the offset moves up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
@@ -303,9 +304,10 @@ class Builder {
         x.add(cell + 1, high, high);
     }
 
-    // Removes cells at both ends as long as `floor` covers their mass. The upper distribution spreads this mass to the
-    // first or last cell that is kept and to the offset or infinity. The lower distribution merges the mass with that
-    // cell.
+    // Removes cells at both ends as long as `floor` covers their mass. In the upper distribution, mass that is removed
+    // on the left is spread between the offset and the first cell that is kept. Mass that is removed on the right is
+    // spread between the last cell that is kept and infinity. In the lower distribution, the mass is merged with the
+    // first or the last cell that is kept.
     void trim(Sum& x) const {
         const double lost = floor_ * x.count / steps_;
         std::size_t from = 0, to = x.q.size() - 1;
@@ -397,8 +399,9 @@ class Builder {
     std::size_t most_;
 };
 
-// Computes the upper or lower distribution for `steps` likelihood ratios. Reads the binary digits of `steps` from the
-// leading one: at each digit the sum is doubled, and one ratio is added if the digit is 1.
+// Computes the upper or lower distribution for `steps` likelihood ratios. The binary digits of `steps` are read from
+// the highest to the lowest. The highest digit stands for the first ratio. At each further digit the sum is doubled,
+// and one ratio is added if the digit is 1.
 Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most,
            double& work) {
     Builder builder(h, floor, static_cast<double>(steps), upper, most);

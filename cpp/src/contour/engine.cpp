@@ -1,5 +1,5 @@
-// The bounds of the contour engine. A bound that needs no inversion comes first, then the inversion on a line or, for
-// few steps with a small sampling probability, on rays (rays/rays.hpp).
+// The bounds of the contour engine. A bound that needs no inversion of the moment generating function is tried first.
+// Then the function is inverted on a line or, for few steps with a small sampling probability, on rays (rays/rays.hpp).
 #include "engine.hpp"
 
 #include <algorithm>
@@ -16,10 +16,13 @@
 namespace tightdp::contour {
 namespace {
 
-// Bins of many noise levels (noise_levels/bins.hpp) may have larger errors than planned. If the relative width of a
-// result exceeds both kWide and ten times the tolerance, the result is computed again without bins.
+// If there are many noise levels, they are put in bins (noise_levels/bins.hpp), and the errors may be larger than
+// planned. If the relative width of a result exceeds both kWide and ten times the tolerance, the result is computed
+// again without bins.
 constexpr double kWide = 1e-10;
-// A result on rays is preferred to a result on a long line if its relative width is at most kWideRays.
+// If the inversion on a line would take too long, the inversion on rays is tried. A result on rays is returned if its
+// relative width is at most kWideRays. Otherwise a longer line at a larger tolerance is tried (efforts() in
+// composition_mgf.hpp).
 constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {
@@ -64,7 +67,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
         of_one = std::max(of_one, one);
         most += s.count * largest_add_loss(s.q);
     }
-    // The factor covers the rounding errors of a product and a sum for each part, and the error of the first term
+    // The factor covers the rounding errors of a product and a sum for each part, and the error of erf() in `distance`
     // (contour.md, section 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {

@@ -1,6 +1,7 @@
-// Turns the errors r_k of each record k, the derivatives of its loss by a layer's outputs, into integers w_k with |w_k
-// (x) q_k| <= C / grid (docs/theory/exact-products.md, sections 3 and 5). Here q_k are the integers of the record's
-// inputs, C is the clipping norm, `grid` is the spacing of which gradients are multiples, and (x) is the outer product.
+// Clips the gradients of dense layers (docs/theory/exact-products.md, sections 3 and 5). The errors r_k of record k are
+// the derivatives of its loss by a layer's outputs. The layer's inputs were multiplied by a power of two and rounded to
+// the integers q_k. The kernels turn r_k into integers w_k with |w_k (x) q_k| <= C / grid. Here (x) is the outer
+// product, C is the clipping norm, and the clipped gradient is w_k (x) q_k times `grid`.
 //
 // The last step of each kernel compares the norm of w_k (x) q_k with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this comparison alone, whatever rounding errors occur before.
@@ -13,16 +14,17 @@ namespace {
 constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
-// Clipping aims at a norm below the bound, by this relative distance plus twice DenseClip::slack. The distance exceeds
-// the rounding errors of the norm, so that the last comparison never drops a record.
+// Clipping aims at a norm that is smaller than the bound. The relative difference is kSlack + 2 DenseClip::slack. It
+// exceeds the rounding errors of the norm, so that the last comparison never drops a record.
 constexpr double kSlack = 0x1p-36;
 
-// Largest |v| of load_errors(). Larger numbers are treated as infinite.
+// Largest |v| that counts as finite, where v are the numbers that load_errors() computes.
 constexpr double kFinite = 0x1p1022;
 
-// Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. The numbers v
-// are 0 beyond the last record, and where q = 0. top[k] is the largest |v| of record k. top[k] exceeds kFinite if an
-// entry is not finite or if the record does not contribute.
+// Computes v = r / (step grid) from the errors r, where `step` is the factor by which inputs are multiplied before they
+// are rounded to q (DenseLayer::steps). So v (x) q is the gradient in units of the grid. The numbers v are 0 beyond the
+// last record, and where q = 0. top[k] is the largest |v| of record k. top[k] exceeds kFinite if an entry is not finite
+// or if the record does not contribute.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)
@@ -74,7 +76,7 @@ TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const doub
 }
 
 // Computes for each record a power of two whose product with the largest entry `top` lies in [1, 2), or 0 if the record
-// does not contribute.
+// does not contribute. If `top` is below 2^-1000, the power of two is 2^1000, and the product is below 1.
 TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
     for (std::int64_t k = 0; k < kBlock; ++k) {
         const double power = power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
@@ -96,8 +98,9 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
     }
     const double reach = 1 - (kSlack + 2 * c.slack), longest = c.normalize ? __builtin_inf() : 1.0;
-    // The next loops have no branches, so that the compiler vectorises them. Rounding changes w (x) q by at most |q| /
-    // 2 for each output.
+    // `goal` is the norm to which gradients are shortened. It leaves room for the rounding of the weights w, which
+    // changes the part of w (x) q that belongs to one output by a norm of at most |q| / 2. The next loops have no
+    // branches, so that the compiler vectorises them.
     for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = bound[k] * reach - 0.5 * __builtin_sqrt(margin[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) {
@@ -120,7 +123,8 @@ void plain(const DenseClip& c) {
             if (c.layers[l].formed) continue;
             for (std::int64_t k = 0; k < kBlock; ++k) row[k] = nearest(row[k]);
         }
-    // The numbers v are exact here, and each square and each addition has at most one rounding.
+    // The numbers v are now the weights themselves, without an error. Each square and each addition has at most one
+    // rounding.
     add_squares(c, v, ones, sums);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= bound[k] * bound[k] * (1 - c.slack) ? 1.0 : 0.0;
     for (std::int64_t i = 0; i < rows; ++i)
@@ -141,8 +145,8 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
     return lanes[0];
 }
 
-// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here A is the centre in integers, f
-// its factor, and b the scale (DenseLayer).
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here A is the centre in integers
+// and b is the scale (DenseLayer). `f` is the factor by which A is multiplied.
 TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;
@@ -205,8 +209,8 @@ void scaled(const DenseClip& c) {
             f = factor > 0 ? nearest(factor * kCenterUnit) : 0.0;
             for (std::int64_t i = 0; i < rows; ++i)
                 v[i * kBlock + k] = factor > 0 ? nearest(v[i * kBlock + k] * factor) : 0.0;
-            // The integers are below 2^53, hence exact. All terms of the sum are positive, so its relative error is
-            // small.
+            // The integers are below 2^53, so doubles hold them without error. All terms of the sum are squares, so the
+            // relative error of the sum is small.
             if (!(scaled_square(c, v, f, k) <= c.bound * c.bound * (1 - c.slack))) scale[k] = 0;
         } else if (c.norms) {
             c.norms[k] = 0;

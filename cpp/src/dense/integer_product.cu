@@ -1,5 +1,5 @@
-// Adds integer products on a device, for one chunk of records after the other. docs/theory/exact-products.md,
-// section 8.
+// Adds products of integer weights and integer inputs on a device, for one chunk of records after the other
+// (docs/theory/exact-products.md, section 8).
 #include "dense/device/product_launch.cuh"
 #include "product_sum.cuda.hpp"
 

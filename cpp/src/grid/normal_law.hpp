@@ -1,5 +1,5 @@
-// Bounds for compositions of very many steps, whose sums of losses are nearly normally distributed once the mass at a
-// loss y is multiplied by a factor e^{cy} (docs/theory/grid.md, section 5.7).
+// Bounds for compositions of very many steps (docs/theory/grid.md, section 5.7). The distribution of a step's loss is
+// tilted: its mass at each loss y is multiplied by e^{cy}. The sum of the tilted losses is nearly normally distributed.
 #pragma once
 
 #include <vector>

@@ -5,8 +5,6 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Computes mass = (s + t) e^{log_scale + tilt x - shift}, spread = t e^{log_scale + tilt x - shift}, and the relative
-// error of mass and spread. The cells are given by the members s, t, log_scale and rel of a CellBlock (pld/law.hpp).
 void grid_tilt(double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                const double* log_scale, const double* rel, double* mass, double* spread, double* error) {
     for (std::size_t i = 0; i < count; i += kLanes) {

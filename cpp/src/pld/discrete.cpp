@@ -10,8 +10,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Returns the relative error of e^x, where x is a short sum of logarithms. All of them have the same sign and are right
-// to 4 units in the last place (grid.md, section 6.5).
+// Returns a bound on the relative error of e^x, where x is a short sum of logarithms. All of these logarithms have the
+// same sign and are right to 4 units in the last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }

@@ -1,4 +1,4 @@
-// The privacy profile of a discrete privacy loss on a circular grid.
+// The privacy profile of a discrete privacy loss. The masses are stored in a circular array.
 #pragma once
 
 #include <array>
@@ -53,11 +53,11 @@ class Curve {
         double mass, discounted;
     };
 
-    // Returns the sums over the points above i < end_ - 1, with `from` at point i + 1. This point must not lie below
-    // the last block that has a suffix sum.
+    // Returns the sums over the points i + 1 to end_ - 1, where `from` is the loss at point i + 1. Preconditions: i <
+    // end_ - 1, and point i + 1 does not lie below the lowest block that has a suffix sum.
     Sums above(long long i) const;
 
-    // Returns delta at point i, under the condition of above().
+    // Returns delta at the loss y_i. The preconditions are those of above().
     double delta_at(long long i) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
@@ -66,7 +66,7 @@ class Curve {
 
     const double* p_;
     std::size_t n_;
-    long long end_;
+    long long end_;  // first + n
     double h_, offset_;
     std::array<double, kBlock + 1> decay_;  // e^{-j h}
     // The sums for the blocks, from the highest block down. The sums of a block run over all points from the start of

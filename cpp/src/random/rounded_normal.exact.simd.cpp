@@ -1,4 +1,5 @@
-// Computes rounded normals from tiles of words in floating point, and marks the groups in which some draw is in doubt
+// Computes rounded normals from tiles of words in floating point. A draw is in doubt if its first digits do not decide
+// how it rounds. Groups in which a draw is in doubt are marked, and nothing is added for them
 // (rounded_normal.simd.hpp).
 #include "rounded_normal.simd.hpp"
 #include "tightdp/random/rounding.hpp"

@@ -1,4 +1,5 @@
-// tightdp._testing: runs the contour engine of a device on the host, and parts of the contour engine.
+// tightdp._testing: gives tests access to parts of the contour engine, and runs the engine's code for devices on the
+// host.
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
 #include "contour/batch/setting.hpp"
@@ -56,9 +57,10 @@ void bind_contour(py::module_& m) {
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
     // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). Here M is the moment
-    // generating function of the privacy loss. The row (re, im, rule, rounding) with the number m is for ln(M(c + i m
-    // step)/M(c)), m = 1..count. Each logarithm is the sum over all noise levels, and `rule` and `rounding` bound its
-    // errors. Returns None if the levels are not interpolated.
+    // generating function of the privacy loss of all steps at all noise levels. Row m = 1..count is (re, im, rule,
+    // rounding), where re and im are the parts of ln(M(c + i m step)/M(c)). `rule` and `rounding` bound the two errors
+    // of a logarithm: the error of the interpolation and the quadrature, and the rounding error. Returns None if the
+    // levels are not interpolated.
     m.def(
         "contour_levels",
         [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,
@@ -84,8 +86,8 @@ void bind_contour(py::module_& m) {
                                   made->bounded(other), rows);
         },
         "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
-    // Returns (lower, upper, status, nodes, abscissae) of each setting for both directions. The lanes of a warp compute
-    // the results if `warp` is true, and a single lane otherwise.
+    // Returns (lower, upper, status, nodes, abscissae) of each setting, under add_or_remove. The lanes of a warp
+    // compute the results if `warp` is true, and a single lane otherwise.
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, bool warp) {

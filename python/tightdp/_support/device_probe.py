@@ -31,7 +31,10 @@ def _get_module_of_device_probe() -> ModuleType | None:
 
 @cache
 def _describe_devices_of_probe() -> tuple[str, ...]:
-    """Returns a text about each device. The texts are cached, because the driver takes a millisecond for each."""
+    """Returns the name and the compute capability of each device, as one text for each device.
+
+    The texts are cached, because the driver takes a millisecond to describe a device.
+    """
     module = _get_module_of_device_probe()
     if module is None:
         return ()
@@ -74,7 +77,7 @@ def parse_cuda_device_number(device: str) -> int | None:
 
 
 def require_module(device: int = 0) -> Any:
-    """Returns the compiled module. Raises RuntimeError unless the device of this number was found.
+    """Returns the compiled module. Raises RuntimeError unless the device with the number ``device`` was found.
 
     >>> from tightdp import cuda
     >>> cuda.require_module(0)  # doctest: +SKIP

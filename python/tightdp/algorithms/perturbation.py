@@ -47,9 +47,11 @@ class OutputPerturbation:
     noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
         a record's gradient and N the number of records; None computes it from epsilon and delta.
 
-    ``regularization`` must be > 0. Guarantee: the privacy of one Gaussian, add/remove one record. The DP-AGD paper
-    compares with Zhang et al. (2017), who take a fixed number of gradient steps and calibrate by sqrt(2
-    ln(1.25/delta)). Here the minimum is exact, and so is the Gaussian calibration.
+    ``regularization`` must be > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Lee and Kifer (2018)
+    compare DP-AGD with the output perturbation of Zhang et al. (2017), which differs in two ways. It takes a fixed
+    number of gradient steps, and its noise is at least sqrt(2 ln(1.25/delta))/epsilon times the sensitivity. Here the
+    distance of the computed minimum from the exact minimum is bounded and added to the sensitivity. The noise is
+    calibrated to the exact privacy profile of the Gaussian.
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 
@@ -93,9 +95,10 @@ class ObjectivePerturbation:
     There must be two classes. The noise follows from delta and from epsilon, which is at most 1400. Guarantee:
     (epsilon, delta)-DP, add/remove one record. A record's effect on the curvature costs log(1 + beta/(N
     regularization)) of epsilon. Here N is the number of records, and beta the loss's largest second derivative times
-    max_norm^2. There are two departures from Kifer, Smith and Thakurta (2012). The exact Gaussian privacy profile
-    replaces a tail bound, and the factor two for losses with slopes of both signs is left out. The minimum may be
-    approximate, because a second, small Gaussian covers the distance from the exact minimum (Iyengar et al. 2019).
+    max_norm^2. There are two differences from Kifer, Smith and Thakurta (2012). First, the exact privacy profile of
+    the Gaussian replaces a tail bound. Second, a factor two is left out. The factor is needed only for a loss whose
+    slope has both signs for the same class. The computed minimum may be approximate, because a second, small Gaussian
+    covers its distance from the exact minimum (Iyengar et al. 2019).
 
     Raises ValueError for a setting out of its range, or for a model that is not linear.
 
@@ -125,9 +128,11 @@ class ObjectivePerturbation:
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Returns the plan of the release of one minimum, whose noise and cover share the target.
+        """Returns the plan of the release of one minimum.
 
-        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        ``public`` holds the public facts, and ``target`` the guarantee to meet. A part of the target's epsilon is the
+        cost of the curvature. The rest of epsilon, and delta, are divided between two noises: the noise in the
+        objective, and the noise that covers the error of the computed minimum.
         """
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")

@@ -8,11 +8,11 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
-"""Bound on the relative error of ``compute_attack_tail_probability`` for n trials. The bound is several times the error
-of the three log-gammas in ``compute_attack_log_pmf``. Each log-gamma is at most n log n, and is rounded by at most 4
-units in the last place. The error of the continued fraction, about 1e-15, is negligible."""
+"""Bound on the relative error of ``compute_attack_tail_probability`` for n <= ``MOST_TRIALS`` trials. The bound is
+several times the error of the three log-gammas in ``compute_attack_log_pmf``. Each log-gamma is at most n log n, and is
+rounded by at most 4 units in the last place. The error of the continued fraction, about 1e-15, is negligible."""
 MOST_TRIALS = 10**6
-"""Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
+"""Largest number of trials for which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
 """Replacement for a denominator of the continued fraction that is between -1e-300 and 1e-300."""
 _TERMS = 100_000
@@ -50,22 +50,22 @@ def compute_attack_tail_probability(k: int, n: int, p: float) -> float:
 def _evaluate_attack_continued_fraction(a: float, b: float, x: float) -> float:
     """Returns the continued fraction of the incomplete beta function, a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's
     method. Here I is the regularised incomplete beta function, and B is the beta function."""
-    c, d = 1.0, 1.0 / _bound_attack_denominator(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1.0 / _replace_tiny_denominator(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1.0 / _bound_attack_denominator(1 + term * d)
-            c = _bound_attack_denominator(1 + term / c)
+            d = 1.0 / _replace_tiny_denominator(1 + term * d)
+            c = _replace_tiny_denominator(1 + term / c)
             value *= d * c
         if abs(d * c - 1) < 1e-15:
             return value
     raise AssertionError("the continued fraction of the incomplete beta function did not converge")
 
 
-def _bound_attack_denominator(x: float) -> float:
+def _replace_tiny_denominator(x: float) -> float:
     return x if abs(x) > _TINY else _TINY
 
 

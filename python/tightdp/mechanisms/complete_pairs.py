@@ -19,13 +19,14 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of a table's losses that becomes the ``slack`` of a complete pair. For a larger error the losses are
-moved."""
+"""Largest error of a table's losses that is kept as the ``slack`` of a complete pair. If the error is larger, it is
+added to or subtracted from the losses instead."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Largest relative width of a range of ``hidden``, Q's mass where P has none, that is replaced by one number."""
+"""``hidden``, Q's mass where P has none, is known up to a range. If the relative width of the range is at most this
+number, both complete pairs are the same and have the upper end of the range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,8 +142,8 @@ def _measure_deficit_of_loss_table(masses: Array, infinity: float) -> tuple[floa
 
 
 def _raise_loss_table(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair whose losses are the table's losses plus ``error``. It is one of the pairs that the table stands
-    for."""
+    """Returns the pair whose losses are the table's losses plus ``error``. This pair dominates every pair of the
+    table."""
     losses, masses = _merge_equal_losses_of_loss_table(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
@@ -166,18 +167,20 @@ def _reduce_loss_table(table: LossTable, hidden: float, error: float) -> Complet
 
 
 def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that certain pairs dominate. The curve of a pair is delta as a function of epsilon.
+    """Returns a complete pair that is dominated by every pair (P, Q) with two known bounds.
 
-    Every pair dominates the returned pair if its curve is at least the curve of ``low``, and the curve of its reverse
-    is at least the curve of the reverse of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the
-    point where the curves of ``low`` and ``high`` cross, the returned pair has the losses of ``low``, and left of that
-    point the losses of ``high``. One atom at this point has the rest of the mass of P and of Q. The loss of this atom
-    has an error of at most ``slack``.
+    The curve of a pair is delta as a function of epsilon. The first bound is that the curve of (P, Q) is at least the
+    curve of ``low``. The second bound is that the curve of (Q, P) is at least the curve of the reverse of ``high``. In
+    ``high``, Q has the mass ``hidden`` where P has none (docs/theory/conversions.md section 10, Theorem 2).
+
+    The curves of ``low`` and ``high`` cross at some point. The returned pair has the losses of ``high`` to the left of
+    this point, and the losses of ``low`` to the right. One atom between them has the rest of the mass of P and of Q.
+    The loss of this atom has an error of at most ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    # The first ``left`` losses b of ``high`` are kept, and the losses a of ``low`` from index ``right`` on.
+    # Here a are the losses of ``low``, and b are the losses of ``high``. The losses b[:left] and a[right:] are kept.
     left, right = _find_crossing_of_loss_tables(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
@@ -192,7 +195,7 @@ def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, sl
         )
         if p <= 2 * off_p and left == 0:  # no mass of P is left, and the rest of Q is hidden
             return _join_loss_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
-        if q <= 2 * off_q and right == len(a):  # no mass of Q is left: the rest of P is not used
+        if q <= 2 * off_q and right == len(a):  # no mass of Q is left, and the rest of P is left out
             return _join_loss_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
         if p > 2 * off_p and q > 2 * off_q:
             at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)

@@ -246,12 +246,12 @@ class PrivacyLoss(Mechanism):
         array.
 
         The bounds assume that every value of ``cdf`` is within ``error`` of the truth, and that P[Y = inf] is
-        ``infinity``. ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. Bounds hold
-        however the loss is distributed between two arguments. For upper bounds mass is moved up to the next argument,
-        and mass beyond ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a
-        composition of k such losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] +
-        error). Pass ``mirrored=True`` if (Q, P) has the same privacy profile. Otherwise the curve of (Q, P) is known
-        only up to k spacings.
+        ``infinity``. ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. The bounds
+        hold for every distribution of the loss between neighbouring arguments. For upper bounds mass is moved up to the
+        next argument, and mass beyond ``high`` to infinity. For lower bounds mass is moved down to the argument before.
+        In a composition of k such losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y >
+        high] + error). Pass ``mirrored=True`` if (Q, P) has the same privacy profile. Otherwise the curve of (Q, P) is
+        known only up to k spacings.
 
         Raises ValueError if ``cdf`` returns numbers outside [0, 1], or if it does not return one value for each
         argument.
@@ -286,7 +286,8 @@ class PrivacyLoss(Mechanism):
         upper = cls.from_pmf(y, raised, infinity=float(above[-1]), relation=relation)
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # Raising the losses of the same P leaves Q less mass, and so gives a lower bound of the curve of (Q, P).
+        # If the losses are raised and P's masses stay the same, Q's masses fall, and so does the curve of (Q, P). So
+        # ``from_above`` gives a lower bound of the curve of (Q, P).
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)

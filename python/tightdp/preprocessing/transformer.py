@@ -58,9 +58,9 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     ----------
     epsilon, delta : the guarantee to meet, add/remove one record.
     noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
-        with this noise multiplier. In a ``PrivatePipeline`` that has an epsilon, leave out epsilon, delta and
-        noise_multiplier. Leave these out too if nothing is released, because other parameters declare all values that
-        would be learned, such as bounds or categories.
+        with this noise multiplier. There are two cases in which epsilon, delta and noise_multiplier are left out. The
+        first is a ``PrivatePipeline`` that has an epsilon. In the second case nothing is released, because other
+        parameters declare all values that would be learned, such as bounds or categories.
     random_state : None draws from the operating system's secure generator; an int is for experiments.
     ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used.
 

@@ -1,5 +1,7 @@
-"""Converts per-example arrays of any library to the form that the compiled core reads, and sums to arrays of the
-library. A column is one coordinate of all examples."""
+"""Converts per-example arrays of any library to the form that the compiled core reads.
+
+Sums are converted back to arrays of the same library. A column is one coordinate of all examples.
+"""
 
 from __future__ import annotations
 
@@ -76,8 +78,10 @@ def view_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
 
 
 def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
-    """Returns an array in host memory as the kernels read it, its shape, and its type. The type is None if the kernels
-    do not support it."""
+    """Returns an array in host memory that the kernels can read, its shape, and the name of its dtype.
+
+    The name is None if the kernels do not support the dtype.
+    """
     x = as_host_array_of_examples(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
@@ -88,14 +92,14 @@ def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str |
             return x, x.shape, _NAMES[x.dtype]
     elif isinstance(x, (list, tuple, str, bytes)) or not hasattr(x, "__dlpack__"):
         raise TypeError(f"{label} must be an array (NumPy, or any with __dlpack__), got {type(x).__name__}")
-    elif int(x.__dlpack_device__()[0]) not in (1, 3):
+    elif int(x.__dlpack_device__()[0]) not in (1, 3):  # DLPack's numbers of host memory, ordinary and pinned
         raise TypeError(f"{label} must be in the memory of the host")
     elif getattr(x, "requires_grad", False):
         x = x.detach()  # because DLPack refuses tensors that are part of an autograd graph
     try:
         shape, dtype, contiguous, _ = describe_rows(x)
     except (BufferError, RuntimeError) as why:  # raised for sparse, quantized, nested or conjugated tensors
-        raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
+        raise TypeError(f"{label} must be a dense array of plain numbers: {why}") from None
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
     return x, shape, dtype
@@ -111,7 +115,7 @@ def as_host_array_of_examples(x: Any) -> Any:
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
             return (x.detach() if x.requires_grad else x).numpy()
-        except (RuntimeError, TypeError):  # raised for bfloat16, other devices, sparse tensors and those of torch.func
+        except (RuntimeError, TypeError):  # raised for bfloat16, other devices, sparse tensors, and within torch.func
             return x
     return x
 
@@ -131,7 +135,7 @@ def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *
     accepted = ["int64"] if integers else ["float32", "float64"]
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != found.is_list or len(given) != len(found.shapes):
-        raise ValueError(f"{name} must be as grads are: {len(found.shapes)} array(s)")
+        raise ValueError(f"{name} must have the form of grads: {len(found.shapes)} array(s)")
     for x, shape in zip(given, found.shapes, strict=True):
         wanted = f"a writable, contiguous {' or '.join(accepted)} array of shape {shape}"
         if not (isinstance(x, np.ndarray) or hasattr(x, "__dlpack__")):

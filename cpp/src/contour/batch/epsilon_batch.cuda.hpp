@@ -1,5 +1,5 @@
-// Bounds on epsilon(delta) for many independent settings, computed on a device. epsilon_batch.hpp explains settings,
-// and does the same on threads.
+// Bounds on epsilon(delta) for many independent settings, computed on a device. epsilon_batch.hpp explains what a
+// setting is, and declares the function that computes such bounds on threads of the CPU.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// PyTorch's OpenMP runtime on Windows lacks the entry points that posix/openmp.cpp calls. Kernels therefore run in our
-// own pool of threads.
+// PyTorch's OpenMP runtime on Windows lacks the entry points that posix/openmp.cpp calls. Kernels therefore run in the
+// library's own pool of threads.
 #include "runtime/openmp.hpp"
 
 namespace tightdp::openmp {

@@ -1,8 +1,11 @@
-"""Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
+"""Dominating pairs of replacing a record (docs/theory/replace.md).
+
+The pair of replacing a record is often the pair of adding or removing a record under another mechanism, such as a
+Gaussian with half the noise multiplier. The classes of this file are for all other pairs.
 
 ``neighbors.py`` builds these pairs, and users never do. An engine treats these pairs like pairs of adding or removing a
-record. In a composition with such a pair, all other parts are translated to "replace" too. The two data sets have the
-same number of records. The pairs are symmetric, except for ``Zeroed``.
+record. In a composition with such a pair, all other parts are translated to "replace" too. Neighbouring data sets have
+the same number of records. The pairs are symmetric, except for ``Zeroed``.
 """
 
 from __future__ import annotations
@@ -30,8 +33,11 @@ class ReplacedGaussian(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class ReplacedClass(m.Mechanism):
-    """The pair of replacing a record for the worst mechanism that is (``nominal_epsilon``, ``nominal_delta``)-DP under
-    add or remove. The mechanism runs on a Poisson sample (replace.md section 1)."""
+    """The pair of replacing a record that dominates a whole class of mechanisms (replace.md section 1).
+
+    The class has all mechanisms that are (``nominal_epsilon``, ``nominal_delta``)-DP under add or remove. The
+    mechanisms run on a Poisson sample with the probability ``sampling_probability``.
+    """
 
     nominal_epsilon: float
     nominal_delta: float
@@ -43,7 +49,7 @@ class ReplacedClass(m.Mechanism):
 class Replaced(m.Mechanism):
     """The pair of replacing a record under ``mechanism``, if no other class stands for that pair.
 
-    For some mechanisms the engines know only bounds of the pair.
+    For some mechanisms the engines know only bounds on the privacy profile of this pair.
     """
 
     mechanism: m.Mechanism
@@ -102,13 +108,17 @@ _NEAR, _FAR = 2.0**-40, 2.0**-37
 holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta is at
 most -1."""
 _TINY = 1e-300
+"""Smallest e^{-epsilon} for which delta is changed by ``_FAR``. For a smaller number, delta is about as small, and the
+change would be lost among the subnormal doubles."""
 
 
 def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
-    """Returns the losses from the layers of replace.md section 1. A layer is a set of outputs.
+    """Returns the losses of the class, for epsilon ``e``, delta ``d`` and sampling probability ``q``.
 
-    Let E = e^epsilon and s = (1 - delta)/(1 + E), and let R be the distribution without either record. "P has E" means
-    that the density of P over R is E on a layer. ``narrow`` says that delta (2 + E) <= 1.
+    Let R be the distribution of the output without either record. A layer is a set of outputs on which the densities of
+    P and Q over R are constant (replace.md section 1). The R-mass of a layer is its probability under R. "P has E" on a
+    layer means that the density of P is E times the density of R there. Here E = e^epsilon, and s = (1 - delta)/(1 +
+    E). ``narrow`` tells whether delta (2 + E) <= 1.
     """
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
@@ -119,9 +129,9 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
     positive: list[tuple[Range, Range]] = []
     infinity = q * d
     if narrow:
-        width = (t - d * (1 + 2 * t)) / (1 + t)  # s - d: P has E, Q has 1/E
+        width = (t - d * (1 + 2 * t)) / (1 + t)  # s - d, where P has E and Q has 1/E
         share = width * (out + q / t) if d.hi > 0 else out * width + q * low
-        if d.hi > 0:  # R-mass d: P has E, Q nothing
+        if d.hi > 0:  # a layer of R-mass d, where P has E and Q has no mass
             mass = d * (out + q / t)
             if sampled:
                 positive.append((log1p(odds / t), log(mass)))
@@ -129,7 +139,7 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
                 infinity += mass
         loss = log_ratio_of_sampled_pair(e, q) - log_ratio_of_sampled_pair(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
-        zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
+        zero = log((2 * d * t - expm1(-e)) / (1 + t))  # R-mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
     # P has E on a layer of R-mass s. P has 1/E on the next layer, which ends at R-mass delta, or 1 - delta if this is
     # smaller. Q has no mass on either layer.
@@ -151,8 +161,8 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
 def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
-    R is the distribution without either of the two records. P differs from R on a set of R-mass delta, and Q on another
-    such set. The two sets overlap only if delta > 1/2.
+    R is the distribution of the output without either of the two records. P has no mass on a set of R-mass delta, and Q
+    has no mass on another set of R-mass delta. The two sets overlap only if delta > 1/2.
     """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d

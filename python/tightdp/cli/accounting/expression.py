@@ -20,7 +20,9 @@ _CONSTRUCTORS: dict[str, Any] = {
 
 
 def parse_composition_text(text: str) -> Composition:
-    """Returns the composition that ``text`` describes. Raises ValueError with a message of one line for other text.
+    """Returns the composition that ``text`` describes.
+
+    Raises ValueError with a message of one line if ``text`` describes no composition.
 
     >>> parse_composition_text("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
@@ -30,7 +32,7 @@ def parse_composition_text(text: str) -> Composition:
     except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
     except (RecursionError, MemoryError):  # the parser raises MemoryError for too many brackets
-        raise ValueError("composition must have fewer terms: write equal ones as one with a count") from None
+        raise ValueError("composition must have fewer terms: write equal terms as one term times a count") from None
     if not isinstance(value, Composable):
         raise ValueError(f"composition must be of mechanisms, got {text!r}")
     return value._to_composition()

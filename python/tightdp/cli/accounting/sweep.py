@@ -37,14 +37,24 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         help="noise over the L2 norm: a number, a list or FROM:TO:STEP",
     )
     p.add_argument(
-        "--sampling-probability", type=parse_numbers_argument, metavar="Q", default=[1.0], help="the same (default: 1)"
+        "--sampling-probability",
+        type=parse_numbers_argument,
+        metavar="Q",
+        default=[1.0],
+        help="sampling probability of a record: a number, a list or FROM:TO:STEP (default: 1)",
     )
-    p.add_argument("--steps", type=parse_numbers_argument, metavar="K", default=[1.0], help="the same (default: 1)")
+    p.add_argument(
+        "--steps",
+        type=parse_numbers_argument,
+        metavar="K",
+        default=[1.0],
+        help="number of steps: a number, a list or FROM:TO:STEP (default: 1)",
+    )
     at = p.add_mutually_exclusive_group(required=True)
     at.add_argument("--delta", type=parse_numbers_argument, help="bound epsilon at this delta (default: none)")
     at.add_argument("--epsilon", type=parse_numbers_argument, help="bound delta at this epsilon (default: none)")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
-    p.add_argument("--force", action="store_true", help="replace that file if there is one")
+    p.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     shared.add_question_arguments(p)
 

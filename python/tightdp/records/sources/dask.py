@@ -1,4 +1,7 @@
-"""Blocks of Dask's arrays and data frames. Each worker processes the blocks that it holds. Needs the extra ``dask``."""
+"""Blocks of Dask's arrays and data frames. Each worker processes the blocks that it holds.
+
+The module needs the extra ``dask``.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class DaskBlocks(Blocks):
         for name, of in (("y", self._targets), ("sample_weight", self._weights)):
             if len(self._parts) != len(of):
                 raise ValueError(
-                    f"{name} must have chunks or partitions as X has: got {len(of)} for {len(self._parts)}"
+                    f"{name} must have chunks or partitions, as many as X: got {len(of)} for {len(self._parts)}"
                 )
 
     def map_each_block(
@@ -89,7 +92,7 @@ class DaskBlocks(Blocks):
         yield from self._dask.compute(*tasks)
 
     def __iter__(self) -> Iterator[Block]:
-        raise TypeError("DaskBlocks are not read here: map_each_block computes where they are")
+        raise TypeError("DaskBlocks cannot be read in this process: map_each_block computes on the workers")
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class _DaskParts:
 def _split_dask_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     """Splits Dask arrays into parts. Part i of each array has the same rows, and part i of X has all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
-        raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
+        raise ValueError("X must be a 2-D array of Dask or a data frame of Dask, and y a 1-D array of Dask")
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     known = not any(np.isnan(length) for length in (*X.chunks[0], *y.chunks[0]))
     if known and X.shape[0] != y.shape[0]:
@@ -158,7 +161,7 @@ def _split_dask_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, An
     of = [getattr(kind, "kind", "O") for kind in kinds.values()]
     others = [str(name) for name, kind in zip(kinds, of, strict=True) if kind not in "bfiuOUT"]
     if others or not kinds:
-        raise ValueError(f"X must have columns of numbers or text, and these hold neither: {', '.join(others)}")
+        raise ValueError(f"X must have columns of numbers or text, and these columns hold neither: {', '.join(others)}")
     narrow = all(kind in (np.float32, np.float16, np.bool_) for kind in kinds.values())
     texts = {i: name for i, name in enumerate(kinds) if of[i] in "OUT"}
     dtype = np.dtype(object if texts else np.float32 if narrow else np.float64)

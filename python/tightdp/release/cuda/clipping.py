@@ -167,7 +167,7 @@ def _check_cuda_outputs(
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != is_list or len(given) != len(shapes):
-        raise ValueError(f"out must be as grads are: {len(shapes)} array(s)")
+        raise ValueError(f"out must have the form of grads: {len(shapes)} array(s)")
     found = [view("out", x, order, (*SIZES, "int64")) for x in given]
     for a, shape in zip(found, shapes, strict=True):
         if a.shape != shape or a.dtype not in accepted or not is_contiguous(a) or a.device != device:

@@ -1,10 +1,10 @@
-"""The context in which records pass a model side by side, under ``torch.func.vmap``.
+"""The context in which ``torch.func.vmap`` passes all records of a batch through a model at once.
 
-In this context, nothing is compiled, all random draws use the run's seeds, and masks do not depend on values.
+In this context, nothing is compiled, all random draws use the run's seeds, and attention masks do not depend on values.
 
-The library ``transformers`` checks whether an attention mask hides anything, and leaves out a mask that hides nothing.
-Under ``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions
-that always make the whole mask. The replacement uses the library's public registry of functions that make masks.
+The library ``transformers`` reads the values of an attention mask, and leaves out a mask that hides nothing. Under
+``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
+always make the whole mask. The replacement uses the library's public registry of functions that make masks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..randomness.global_generators import CoinGuard, run_uncompiled
 from .mixed_precision import WideLosses
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
-"""Whether records pass a model side by side in this thread."""
-_MAKE_MASKS = ("sdpa", "eager")
+"""Whether this thread is in the context of ``run_under_vmap``."""
+_ATTENTION_KINDS = ("sdpa", "eager")
 """Kinds of attention of ``transformers`` whose masks are tensors."""
 
 
 @contextmanager
 def run_under_vmap() -> Iterator[None]:
-    """Makes the context for ``torch.func.vmap`` over records."""
+    """Enters the context in which ``torch.func.vmap`` may pass records through a model, and leaves it at the end."""
     _set_transformers_masks()
     token = _PASSING.set(True)
     try:
@@ -40,13 +40,13 @@ def run_under_vmap() -> Iterator[None]:
 def _set_transformers_masks() -> None:
     """Registers functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
-    for kind in () if masks is None else _MAKE_MASKS:
+    for kind in () if masks is None else _ATTENTION_KINDS:
         if not hasattr(masks[kind], "makes_full_masks"):
             masks.register(kind, _make_full_attention_masks(masks[kind]))
 
 
 def _make_full_attention_masks(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that calls ``make``, and always makes whole masks while records pass side by side."""
+    """Returns a function that calls ``make``. Within ``run_under_vmap``, the function always makes whole masks."""
 
     @functools.wraps(make)
     def make_full_attention_mask(*arguments: Any, **options: Any) -> Any:

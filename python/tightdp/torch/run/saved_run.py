@@ -14,8 +14,8 @@ from .checkpoint import Checkpoint
 class SavedRun:
     """The run in the checkpoint folder of ``make_private``. Without a folder, the object saves nothing.
 
-    ``files`` is the checkpoint on the first process, and None on the other processes. ``about`` has the settings that
-    a new run must share with the run in the folder to continue that run.
+    ``files`` is the checkpoint on the first process, and None on the other processes. ``about`` holds settings. The run
+    in the folder is continued only if it was begun with the same settings.
     """
 
     def __init__(self, world: World, folder: Any, files: Checkpoint | None, about: dict[str, Any]) -> None:
@@ -35,7 +35,10 @@ class SavedRun:
 
     @property
     def run_name(self) -> str:
-        """Name of the run that goes on or begins. The ledger uses the name as the identifier of the run's release."""
+        """Name of the run in the folder, which is continued, or else of the new run.
+
+        The ledger uses the name as the identifier of the run's release.
+        """
         return self._own_name if self._state is None else run_state.read_run_name(self._state, "checkpoint")
 
     def take_up_run(self, account: RunAccount, parameters: dict[str, Any], *, after_failure: bool) -> str:
@@ -63,8 +66,8 @@ class SavedRun:
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run of this name saved last, or None if it saved nothing.
 
-        Only the first process reads them, and the other processes get None. The file must have these ``entries`` and at
-        most ``most`` bytes.
+        Only the first process reads the tensors, and the other processes get None. The file must have these ``entries``
+        and at most ``most`` bytes.
         """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 

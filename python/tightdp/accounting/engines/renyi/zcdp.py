@@ -1,9 +1,12 @@
-"""Lower bounds for zCDP from mechanisms with two outputs (docs/theory/conversions.md section 7).
+"""Lower bounds for the class of all (xi, rho)-zCDP mechanisms (docs/theory/conversions.md section 7).
 
-The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). Let
-P = Ber(r) and Q = Ber(s) be Bernoulli distributions, and D_a the Renyi divergence of order a. The pair is
-(xi, rho)-zCDP if D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. For a given r the smallest
-such s is found by bisection. Each candidate is checked at all orders at once.
+A lower bound for one member of the class is a lower bound for the class. The members that are tried have two outputs.
+Let P = Ber(r) and Q = Ber(s) be Bernoulli distributions, and D_a the Renyi divergence of order a. The pair (P, Q) is a
+member if D_a(P || Q) and D_a(Q || P) are at most xi + a rho at every order a > 1. For a given r the smallest such s is
+found by bisection. Each candidate is checked at all orders at once.
+
+Upper bounds for the class are computed from its moments, as for any other mechanism (``moments.py``,
+``conversion.py``).
 """
 
 from __future__ import annotations
@@ -19,24 +22,30 @@ from ...numerics.outward import Range, exp, log, widen_down
 
 _Array = NDArray[np.float64]
 _ORDERS = 160
-"""Number of cells into which the orders are divided to check a member."""
+"""Number of cells into which the orders are divided to check whether a pair is a member."""
 _SHARES = 7
 """Number of values of r that are tried together."""
 _SPREADS = 0.5, 0.08
-"""Largest distance of log r from log r of the best member so far, in the first and in the second round."""
+"""Half-widths of the interval of log r in which the first and the second round try members. The first interval is
+centred at a guess, and the second at the best member of the first round."""
 _BISECTIONS = 20
+"""Number of bisections of the interval that holds ln(r/s)."""
 _MARGIN = 1e-13
 """Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
 """Values of c, for the orders c + 1, among which the search finds its first guess."""
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
+"""Logarithms of kappa(c) = c^c / (1+c)^(1+c), which the conversion from moments to delta multiplies by (conversions.md
+section 2)."""
 
 
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
-    """Returns a lower bound of epsilon(delta) over the class, which is log((r - delta)/s) for the best member that is
-    found."""
+    """Returns a lower bound of epsilon(delta) of the class.
+
+    The bound is log((r - delta)/s) for the best member that is found.
+    """
 
     def log_ratio_of_member(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
@@ -50,8 +59,10 @@ def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def bound_zcdp_delta_below(rho: float, xi: float, epsilon: float) -> float:
-    """Returns a lower bound of delta(epsilon) over the class, which is r - e^epsilon s for the best member that is
-    found."""
+    """Returns a lower bound of delta(epsilon) of the class.
+
+    The bound is r - e^epsilon s for the best member that is found.
+    """
 
     def delta_of_member(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
@@ -67,10 +78,11 @@ def bound_zcdp_delta_below(rho: float, xi: float, epsilon: float) -> float:
 def _find_best_zcdp_member(
     rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
 ) -> tuple[float, float]:
-    """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
+    """Returns (r, ln s) of the member with the largest gain among the members that are tried near ``log_r``.
 
-    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). For a pair
-    whose conversion is an equality, this r is the probability of one loss.
+    ``gain`` is the lower bound that a member gives. The callers pass the logarithm of r = delta a, where a is the order
+    at which the conversion of moments to (epsilon, delta) gives the best bound. The inequality behind the conversion is
+    an equality at one loss only, and delta a is the probability that this loss then has.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
@@ -85,7 +97,8 @@ def _find_best_zcdp_member(
 
 
 def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
-    """Returns the largest ln(r/s) that was tried for which Ber(r), Ber(s) is certified to be a member."""
+    """Returns, for each r, the largest ln(r/s) that was tried and for which (Ber(r), Ber(s)) is proved to be a
+    member."""
     # D_a >= ln(r/s) + ln(r)/(a - 1). So ln(r/s) <= xi + a rho - ln(r)/(a - 1) for a member and every a > 1. This bound
     # is smallest at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
@@ -134,9 +147,11 @@ def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) 
         before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
         spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         second = k <= spare
-        # The left end is checked with the width of this cell, which is wider than the cell before.
+        # ``second`` is the check at the right end of each cell, and ``left`` is the check at its left end. The left end
+        # is also the right end of the cell before, but that cell is narrower, so its check does not suffice.
         at_left = np.concatenate((np.zeros_like(last), k[:, :-1]), axis=1)
         left = at_left <= before * (xi + (before + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
+        # ``first`` is the check that follows from the growth of D with its order.
         first = k <= c * (xi + (1 + before) * rho) * (1 - _MARGIN)
         good &= np.all((second & left) | first, axis=1)
     return good
