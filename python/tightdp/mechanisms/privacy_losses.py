@@ -286,8 +286,7 @@ class PrivacyLoss(Mechanism):
         upper = cls.from_pmf(y, raised, infinity=float(above[-1]), relation=relation)
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # If the losses are raised and P's masses stay the same, Q's masses fall, and so does the curve of (Q, P). So
-        # ``from_above`` gives a lower bound of the curve of (Q, P).
+        # Q has less mass if losses rise and P stays. So ``from_above`` bounds the curve of (Q, P) from below.
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
