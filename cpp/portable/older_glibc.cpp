@@ -1,10 +1,10 @@
-// Lets a shared object that was linked against a newer C library load with glibc 2.28 (manylinux_2_28).
+// Makes a shared object loadable with glibc 2.28 (manylinux_2_28), even if it was linked against a newer C library.
 //
 // The linker binds a function to the newest version of its symbol. The functions below got a new version after 2.28,
 // although their older versions do the same. The new versions of exp, exp2, log, log2, pow and hypot only changed how
-// errno is set. The functions for threads and of the loader moved from libpthread and libdl to libc. Each function is
-// defined here as a hidden symbol, which calls the older version. Three symbols have no version in 2.28, and are
-// defined here by older functions. libstdc++ is linked statically and uses the functions of this file too.
+// errno is set. The functions for threads and for loading libraries moved from libpthread and libdl to libc. Each
+// function is defined here as a hidden symbol, which calls the older version. Three symbols have no version in 2.28,
+// and are defined here by older functions. libstdc++ is linked statically and uses the functions of this file too.
 //
 // The file is compiled with -fno-builtin, and without the headers of the C library, whose declarations have versions
 // and attributes.
@@ -35,8 +35,8 @@ OLDER(OLDEST, double, log2, (double x), (x))
 OLDER(OLDEST, double, pow, (double x, double y), (x, y))
 OLDER(OLDEST, double, hypot, (double x, double y), (x, y))
 
-// The handle of a thread and a key are integers in glibc. Pointers are passed on, and the objects that they point to
-// are not read.
+// The handle of a thread is an integer in glibc, and so is the key of thread-specific data. The functions below pass
+// pointers on, and do not read the objects that the pointers point to.
 using Thread = unsigned long;
 using Key = unsigned;
 OLDER(OLDEST, int, pthread_create, (Thread* t, const void* attr, void* (*run)(void*), void* with), (t, attr, run, with))
@@ -83,8 +83,8 @@ char __libc_single_threaded = 0;
 // NOLINTEND(bugprone-reserved-identifier)
 }
 
-// std::random_device calls this function, and is not used by the library. Keys come from getrandom
-// (src/runtime/posix/system.cpp).
+// libstdc++'s std::random_device calls arc4random. The library does not use std::random_device, because its keys come
+// from getrandom (src/runtime/posix/system.cpp).
 extern "C" long getrandom(void* out, std::size_t bytes, unsigned flags);
 extern "C" void abort() __attribute__((noreturn));
 extern "C" __attribute__((visibility("hidden"))) unsigned arc4random() {

@@ -9,13 +9,13 @@ using namespace tightdp;
 
 namespace {
 
-void holds(double mu, double eps, double exact) {
+void check_delta(double mu, double eps, double exact) {
     const Interval d = gaussian_bounds(mu, eps).delta;
     CHECK(d.lower <= exact * (1 + 2e-16) && exact * (1 - 2e-16) <= d.upper);
     CHECK(d.upper - d.lower <= 3e-14 * exact);
 }
 
-void inverse(double mu, double delta) {
+void check_epsilon(double mu, double delta) {
     const Interval e = gaussian_epsilon(mu, delta);
     CHECK(0 <= e.lower && e.lower <= e.upper && e.upper < HUGE_VAL);
     CHECK(gaussian_bounds(mu, e.upper).delta.upper <= delta);
@@ -26,14 +26,14 @@ void inverse(double mu, double delta) {
 }  // namespace
 
 int main() {
-    holds(1.0, 1.0, 0.1269367375066439458);
-    holds(1.0, -1.0, 0.67881797488662791595);
-    holds(0.001, 0.003, 3.8272793724738971019e-7);
-    holds(1e-09, 1e-09, 8.331547062934403887e-11);
-    holds(10.0, 91.75, 0.000010304787291303521403);
-    holds(1000.0, 530000.0, 4.7636416217278319916e-198);
-    holds(1.0, 36.0, 6.7231899231030299191e-278);
+    check_delta(1.0, 1.0, 0.1269367375066439458);
+    check_delta(1.0, -1.0, 0.67881797488662791595);
+    check_delta(0.001, 0.003, 3.8272793724738971019e-7);
+    check_delta(1e-09, 1e-09, 8.331547062934403887e-11);
+    check_delta(10.0, 91.75, 0.000010304787291303521403);
+    check_delta(1000.0, 530000.0, 4.7636416217278319916e-198);
+    check_delta(1.0, 36.0, 6.7231899231030299191e-278);
     for (double mu : {1e-9, 1e-3, 0.7, 1.0, 40.0, 1e9})
-        for (double delta : {1e-300, 1e-30, 1e-5, 0.01, 0.3}) inverse(mu, delta);
+        for (double delta : {1e-300, 1e-30, 1e-5, 0.01, 0.3}) check_epsilon(mu, delta);
     return check::failures;
 }

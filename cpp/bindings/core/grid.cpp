@@ -49,6 +49,8 @@ std::vector<Part> parts_of(const std::vector<PartTuple>& given) {
     return parts;
 }
 
+// Binds a question under a name for Python. A question bounds epsilon at a given delta, or delta at a given epsilon.
+// `at_name` is the name for Python of the number that is given.
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(

@@ -1,5 +1,6 @@
 // Carries out a plan: puts distributions on lattices, level by level, and composes them. The upper side of the result
-// dominates the composition (pld/law.hpp), which dominates the lower side (docs/theory/grid.md, section 5).
+// dominates the composition, and the composition dominates the lower side (docs/theory/grid.md, section 5). pld/law.hpp
+// defines the word "dominates".
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@
 
 namespace tightdp::grid {
 
-// Sums, over the steps of a composition, of numbers that the spectra of the steps do not contain.
+// Sums over the steps of a composition. The steps' weights are composed by their spectra, which are Fourier transforms.
+// The spectra do not contain the numbers that are summed here.
 struct StepSums {
     double anchor = 0, slack = 0;  // the anchor of the lattice and the error of losses (grid/lattice.hpp)
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - (a step's mass at infinity)
@@ -20,7 +22,7 @@ struct StepSums {
     // count as if they had been computed now.
     double work = 0;
 
-    // Returns the P-mass (pld/law.hpp) at infinity, rounded up or down.
+    // Returns the P-mass (pld/law.hpp) at infinity, rounded up if `high`, and down otherwise.
     double infinity(bool high) const;
 };
 
@@ -44,11 +46,11 @@ double log_without(double infinity);
 // cells. Returns false if the indices would be too large.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
-// Moves weights and their errors to a lattice with twice the spacing, on which their fourth power is taken next
-// (grid.md, section 5.2).
+// Moves weights and their errors to a lattice with twice the spacing. On this lattice, the next level composes four
+// copies of the distribution (grid.md, section 5.2).
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
 
-// Composes the parts as planned. If the plan cannot be carried out, returns curves that bound nothing.
+// Composes the parts as planned. If the plan cannot be carried out, returns sides with infinite errors.
 Composed run(const std::vector<Part>& parts, const Plan& plan);
 
 }  // namespace tightdp::grid

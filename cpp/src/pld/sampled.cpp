@@ -19,8 +19,9 @@ double rounding(double log) {
 
 // The edges x of cells after sampling, and for each edge the loss y of the base distribution that becomes x. The base
 // distribution belongs to the mechanism without sampling. `ratio` is e^{sign y}, where sign is 1 for removing a record
-// and -1 for adding one. Rounding y has the same effect as changing x by at most `slack`. An edge gets the same y, to
-// the last bit, alone and in a block, because mass between two different versions of an edge would be lost.
+// and -1 for adding one. Rounding y has the same effect as changing x by at most `slack`. The y of an edge is the same,
+// to the last bit, whether the edge is computed alone or in a block. If there were two versions of y, the mass between
+// them would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];
@@ -38,8 +39,8 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // Returns the losses that the edges of the base distribution's sketch become by sampling. `sign` has the same
-    // meaning as in BaseEdges.
+    // Returns the edges of the base distribution's sketch (Density::sketch), each mapped to the loss after sampling.
+    // `sign` has the same meaning as in BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);
@@ -185,8 +186,8 @@ double mass_error(double slack) {
     return std::expm1(slack) * (1 + 8 * u);
 }
 
-// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. The new mass is q p + (1-q) p
-// e^{-y}.
+// Returns the atom of the pair ((1-q) Q + q P, Q) for an atom of (P, Q) with mass p and loss y. The new mass is
+// q p + (1-q) p e^{-y}. `slack` bounds the error of y.
 Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,

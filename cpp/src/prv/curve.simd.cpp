@@ -5,7 +5,7 @@
 namespace tightdp::TIGHTDP_ISA {
 
 void prv_block_sums(const double* p, const double* decay, std::int64_t count, double& total, double& weighted) {
-    constexpr int kVectors = 8 / kLanes;  // eight partial sums on every machine, so that each has few additions
+    constexpr int kVectors = 8 / kLanes;  // eight partial sums on every machine, so that each sum has few additions
     Vec a[kVectors]{}, b[kVectors]{};
     for (std::int64_t j = 0; j < count; j += 8)
         for (int i = 0; i < kVectors; ++i) {

@@ -10,17 +10,18 @@
 
 namespace tightdp::prv {
 
-// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures (Run in composition.hpp). Bounds on
-// the sum S of all losses follow from K.
+// Bounds on the sum S of the privacy losses of all runs, from an upper bound on K(c) = ln E[e^{cS}]. K(c) is the sum of
+// count ln E[e^{cY}] over the parts, where Y is the loss of one run of a part. Failures (Run in composition.hpp) are
+// left out.
 class Moments {
   public:
     explicit Moments(std::vector<Run> parts);
 
-    // Returns a b with P(S >= b) <= e^{-log_inverse}: the minimum of (K(c) + log_inverse)/c over c > 0. Returns +inf if
-    // K is unknown.
+    // Returns a number b with P(S >= b) <= e^{-log_inverse}: the minimum of (K(c) + log_inverse)/c over c > 0. Returns
+    // +inf if no bound on K is known.
     double upper_quantile(double log_inverse);
 
-    // Returns a b, which may be negative, with delta(b) <= e^{-log_inverse}. This bound follows from
+    // Returns a number b, which may be negative, with delta(b) <= e^{-log_inverse}. This bound follows from
     // delta(eps) <= e^{K(c) - c eps} c^c/(1+c)^(1+c).
     double epsilon(double log_inverse);
 

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # standard output was closed before the program began
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.platform == "win32" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # pipes and files get UTF-8, as --out does, whatever the code page
+        sys.stdout.reconfigure(encoding="utf-8")  # UTF-8 whatever the code page, as for the files of --out
     try:
         arguments = build_command_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)

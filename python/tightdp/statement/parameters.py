@@ -59,7 +59,7 @@ def hash_arrays_for_statement(arrays: Iterable[NamedArray]) -> str:
 
 
 def hash_state_dict_for_statement(state: Any) -> str:
-    """Returns the hash of a ``state_dict``. Raises ValueError unless it is a mapping from names to tensors."""
+    """Returns the hash of a ``state_dict``. Raises ValueError unless ``state`` is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
     return hash_arrays_for_statement([_describe_hashed_tensor(name, tensor) for name, tensor in state.items()])
@@ -96,7 +96,7 @@ def hash_torch_file_for_statement(path: Path) -> str:
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state_dict_for_statement(state)
-    except Exception as error:  # missing numbers, or numbers of a wrong size, raise other exceptions
+    except Exception as error:  # a tensor with missing numbers, or numbers of a wrong size, raises others
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 

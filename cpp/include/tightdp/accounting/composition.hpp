@@ -7,11 +7,11 @@
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
 // The mechanisms may be run in any order, and chosen adaptively. Neighbouring data sets differ in one record that is
-// added or removed, unless the composition is made for another relation. A sensitivity always bounds the contribution
-// of one record. Both ends of an interval are certified, and the upper end is the guarantee. The proofs are in
-// docs/theory/contour.md for Gaussians with and without sampling, in docs/theory/replace.md for "replace", and in
-// docs/theory/grid.md for all other mechanisms. One bound usually takes milliseconds, and at most about five seconds of
-// one core. A bound that reaches this limit may be wide.
+// added or removed, unless the composition is made for another relation. A sensitivity bounds the contribution of one
+// record, whatever the relation. Both ends of an interval are certified, and the upper end is the guarantee. The proofs
+// are in docs/theory/contour.md for Gaussians with and without sampling, in docs/theory/replace.md for "replace", and
+// in docs/theory/grid.md for all other mechanisms. One bound usually takes milliseconds, and at most about five seconds
+// of one core. A bound that reaches this limit may be wide.
 //
 // Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
 // std::runtime_error is thrown if the calling thread or the C library does not compute as the proofs assume, and
@@ -41,8 +41,8 @@ class Mechanism {
     // Laplace noise. The multiplier is the scale of the noise divided by the bound on the L1 norm, in [1e-6, 1e12].
     static Mechanism laplace(double noise_multiplier);
     // Integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
-    // probability of n is proportional to exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or to exp(-|n| / scale)
-    // with scale in [1e-6, 1e12].
+    // probability that the noise is n is proportional to exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or to
+    // exp(-|n| / scale) with scale in [1e-6, 1e12].
     static Mechanism discrete_gaussian(double sigma, double sensitivity = 1);
     static Mechanism discrete_laplace(double scale, double sensitivity = 1);
     // Any mechanism that is epsilon-DP or (epsilon, delta)-DP, with epsilon in [0, 1e6] and delta in [0, 1].
@@ -112,8 +112,8 @@ class Composition {
 // result meets the target, and its relative distance from the least such parameter is at most 1e-9. A larger parameter
 // must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument does not meet
 // the target. If even `high` does not meet the target, this function throws std::invalid_argument. Preconditions:
-// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common limit of half a
-// minute of work.
+// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds. Together they take at most
+// about half a minute of one core.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
 // Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`

@@ -1,6 +1,6 @@
-// Samples floor(sigma Z + 1/2) for a standard normal real number Z, without any error. Z is the transform of Box and
-// Muller of two uniform real numbers x and y. As many binary digits of x and y are drawn as are needed to know the
-// integer (docs/theory/noise.md, section 5). Compile without contraction (normal.hpp).
+// Samples floor(sigma Z + 1/2) for a standard normal real number Z, without any error. Z is computed from two uniform
+// real numbers x and y by the transform of Box and Muller. Binary digits of x and y are drawn until they determine the
+// integer (docs/theory/noise.md, section 5). Compile without contraction to fused multiply-adds (normal.hpp).
 #pragma once
 
 #include "../exact/box_muller.hpp"
@@ -9,8 +9,8 @@
 
 namespace tightdp::random {
 
-// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns the j-th 64 digits of x and
-// of y.
+// The binary digits of the two uniform numbers x and y of a pair of draws. A call returns group j of 64 digits of
+// x and of y, where group 0 has the first 64 digits.
 template <int first_bits>
 struct PairDigits {
     const RandomStream& stream;
@@ -18,8 +18,8 @@ struct PairDigits {
     std::uint64_t x, y;  // the first 64 digits of each number
 
     TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
-        // Tests use first_bits < 64. Then only the first `first_bits` digits are taken from x and y, and the digits
-        // after them come from further words.
+        // Tests use first_bits < 64. Then only the first `first_bits` digits are taken from the members x and y, and
+        // the digits after them come from further words (tile.hpp). `open` marks the digits from further words.
         constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
         std::uint32_t further[4] = {};
         if (j > 0 || open != 0) further_words(stream, pair, static_cast<std::uint32_t>(j), further);
@@ -54,7 +54,7 @@ struct RoundedDraw {
     bool in_doubt;  // whether further digits were needed
 };
 
-// Returns the draw with this index alone. Threads of a device (GPU) use this function.
+// Computes a single draw, the draw with the number `index`. Threads of a device (GPU) use this function.
 template <int first_bits = 64>
 TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std::uint64_t index,
                                                 double sigma) noexcept {

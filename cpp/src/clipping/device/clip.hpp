@@ -4,8 +4,9 @@
 // contraction of a * b + c to fused multiply-adds.
 //
 // Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are computed in double, and
-// the clip factor is the result of clip_factor (tightdp/clipping/factor.hpp). Products are rounded to float32 if rows
-// are float32 or narrower and not transformed. Sums are computed in double.
+// the clip factor is the result of clip_factor (tightdp/clipping/factor.hpp). A product is an entry of a row times the
+// clip factor. Products are rounded to float32 if rows are float32 or narrower, unless the request has a center and a
+// scale. Sums are computed in double.
 #pragma once
 
 #include <cmath>
@@ -44,8 +45,8 @@ struct DeviceClip {
 // Number of columns that a team squares at a time when it computes the norm of a row.
 inline constexpr std::int64_t kDevicePiece = 4096;
 
-// Returns the largest number of additions through which a square passes. These are the additions in a lane's share of a
-// piece, of the lanes of a team, and of the pieces.
+// Returns the largest number of additions through which a square passes. First a lane adds the squares in its share of
+// a piece. Then the sums of a team's lanes are added, and at last the sums of the pieces.
 TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
@@ -87,7 +88,7 @@ TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, std::int6
     return clip.center ? (x - clip.center[column]) * clip.inverse_scale[column] : x;
 }
 
-// Returns one product of a clipped row, rounded to float32 if clip.rounding says so.
+// Returns the entry x of a row times the row's clip factor, rounded to float32 if clip.rounding says so.
 TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;

@@ -1,6 +1,7 @@
-// Chooses between the two ways of clipped_sum.cu, the number of rows that a thread block takes at a time, and the
-// layout of the block's shared memory. The code is plain arithmetic, so that tests on the host make the same choices as
-// a device.
+// Chooses between the two ways in which clipped_sum.cu computes a sum. In the first way, a thread block holds rows in
+// shared memory (held_rows.cuh). In the second way, rows are read twice (two_reads.cuh). For the first way, this file
+// also chooses the number of rows that a block takes at a time, and the layout of the block's shared memory. The code
+// is plain arithmetic, so that tests on the host make the same choices as a device.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace tightdp::cuda {
 // Properties of the device that a launch depends on.
 struct Machine {
     std::int64_t processors;  // number of multiprocessors
-    std::int64_t shared;      // bytes of shared memory that each of two blocks on a multiprocessor may take
+    std::int64_t shared;      // bytes of shared memory that a block may take if two blocks share a multiprocessor
 
     // Number of blocks that keep the device busy.
     TIGHTDP_HD std::int64_t busy() const { return 16 * processors; }
@@ -43,23 +44,26 @@ struct RowShare {
 // has several blocks.
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;               // largest number of rows of a group, which takes four barriers
+    // Largest number of rows of a group. Each group costs four barriers.
+    static constexpr int kMostRows = 64;
     static constexpr std::int64_t kMostColumns = 256;  // longer rows are faster in the second way
     static constexpr int kTeam = 8;                    // number of lanes that compute a norm
 
     std::int64_t rows = 0, columns = 0, pitch = 0, blocks = 0;
-    int groups = 1;      // number of sets of threads that add different rows, to sums[set][column]
+    // Number of sets of threads. The sets add different rows of a group, each set to its own sums[set][column].
+    int groups = 1;
     bool dense = false;  // true if rows follow each other without gaps, so that they are copied as one run
 
     TIGHTDP_HD std::int64_t squares_at() const { return groups * columns * 8; }
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * 8; }
     TIGHTDP_HD std::int64_t rows_at() const { return to_multiple(factors_at() + rows * 8, 16); }
-    // Includes 16 spare bytes, since a dense group is placed at the same address modulo 16 as in device memory.
+    // A dense group begins at the same address modulo 16 in shared memory as in device memory. The 16 spare bytes leave
+    // room for this.
     TIGHTDP_HD std::int64_t bytes() const { return rows_at() + rows * pitch + 16; }
 };
 
-// Returns the shape of the first way, or a shape without blocks if the second way serves, because rows are long or few.
-// `resident` returns the number of blocks of a shape that a multiprocessor takes at once.
+// Returns the shape of the first way. If rows are long or few, the second way must be used, and the shape that is
+// returned has no blocks. resident(shape) is the number of blocks of this shape that a multiprocessor runs at once.
 template <class Resident>
 HeldShape choose_held_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t size, const Machine& machine,
                             const Resident& resident) {
@@ -74,7 +78,7 @@ HeldShape choose_held_shape(const clipping::DeviceClip& clip, bool dense, std::i
     const std::int64_t blocks =
         std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(s))),
                  ceiling(clip.rows, s.rows));
-    // If there were fewer blocks, much of the device would have no work, so the second way serves.
+    // The first way is chosen only if its blocks give work to at least half of the multiprocessors.
     if (2 * blocks >= machine.processors) s.blocks = blocks;
     return s;
 }

@@ -1,14 +1,15 @@
-// The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
-// section 5.2. The m-th abscissa is c + i m step, an argument of the moment generating function. In that section
-// f_m = e^{i m theta} - 1 is called a factor, and theta is the step of the abscissae times the loss.
+// The loop contour_products, which node_sums.hpp declares. Its error constants are derived in docs/theory/contour.md,
+// section 5.2. The m-th abscissa is c + i m step, an argument of the moment generating function. The number
+// f_m = e^{i m theta} - 1 is called a factor. Here theta is the step of the abscissae times the loss of a node, with
+// the sign of the loss changed if `sign` is -1.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Number of first abscissae, at which each factor is computed from the previous factor. The partial sums at these
-// abscissae take at most 2 * 64 * kRows bytes, which fit into the first-level cache.
+// Number of abscissae that first_products handles. There, each factor is computed from the factor at the abscissa
+// before. The partial sums at these abscissae take at most 2 * 64 * kRows bytes, which fit into the first-level cache.
 constexpr std::int64_t kRows = 128;
 
 // Returns f + g (1 + f), with a rounding error of a few unit roundoffs times |f|, even if |f| is small.
@@ -16,7 +17,7 @@ TIGHTDP_VINLINE Cis advanced(Cis f, Cis g) {
     return {f.re + ((g.re + f.re * g.re) - f.im * g.im), f.im + ((g.im + f.re * g.im) + f.im * g.re)};
 }
 
-// Computes the sums at the abscissae 1 to `rows`.
+// Computes the sums over the nodes of weight times factor, at the abscissae 1 to `rows`.
 void first_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
                     std::int64_t rows, double* re, double* im) {
     Vec sum_re[kRows], sum_im[kRows];
@@ -48,12 +49,13 @@ void first_products(const double* loss, double sign, const double* weights, std:
 
 // Each further abscissa is a centre plus or minus an offset of at most kReach. The centres are kSpan apart.
 constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
-// Number of centres computed at a time, which is equal to the number of offsets. The tables of nodes and sums then take
-// 64 kB, of which the nodes take 32 kB.
+// Number of centres that are computed at a time. The number of offsets is the same. The two tables of Factors take 32
+// kB together, and the table of Sums takes about as much.
 constexpr std::int64_t kCentres = kReach;
 constexpr std::int64_t kNodes = contour::kNodeBlock;
 
-// The products a_i f at the abscissae first + l spacing, l < many <= kReach, with a row for each node.
+// Row i holds the products a_i f for node i, where a_i is the weight of the node. f is the factor at the abscissae with
+// the numbers first + l spacing, for l < many <= kReach.
 struct Factors {
     double re[kNodes][kReach], im[kNodes][kReach];
 
@@ -78,8 +80,9 @@ struct Factors {
     }
 };
 
-// Sums over the nodes. For each centre c, re and im hold the sum of a f_c. For each offset j, the other arrays hold the
-// sums of products of three factors: a, the real or imaginary part of f_c, and the real or imaginary part of f_j.
+// Sums over the nodes. For each centre c, re and im hold the sum of a f_c, where a is the weight of a node. For each
+// centre c and offset j, the other arrays hold the sums of products of three numbers: a, the real or imaginary part of
+// f_c, and the real or imaginary part of f_j.
 struct Sums {
     double re[kCentres], im[kCentres];
     double re_re[kCentres][kReach], re_im[kCentres][kReach], im_re[kCentres][kReach], im_im[kCentres][kReach];
@@ -121,8 +124,9 @@ void add_products(const Factors& centre, const Factors& offset, std::int64_t cen
         }
 }
 
-// Computes the sums at further abscissae c + j and c - j, by f_{c+j} = f_c + f_j + f_c f_j. Since f_{-j} is the
-// conjugate of f_j, the sums of four real products give the results for both abscissae.
+// Computes the sums at the further abscissae c + j and c - j for centres c and offsets j. The factors follow from
+// f_{c+j} = f_c + f_j + f_c f_j. Since f_{-j} is the conjugate of f_j, the sums of four real products give the results
+// for both abscissae.
 void further_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t first, std::int64_t count, double* re, double* im) {
     const std::int64_t left = (count - first) / kSpan + 1, centres = left < kCentres ? left : kCentres;

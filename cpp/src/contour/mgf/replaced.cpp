@@ -34,7 +34,7 @@ void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nod
         const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;
         const double spread = std::abs(u) * inverse + 0.5 * inverse * inverse;
         const double eta = nodes.eta[i];
-        // `off` is the error of x: c times the error of the loss, plus the error of the additional ln W(u).
+        // `off` is the error of x: c times the error of the loss, plus the error of `ahead`, which is ln W(u).
         const double off = c * (eta + 3 * std::abs(loss)) + 16 * std::abs(ahead) + 6 * nodes.bright[i] * spread;
         const double alpha = off + 4 * half + 2 * shift + 10;
         out.sum += a;

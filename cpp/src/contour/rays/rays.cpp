@@ -29,15 +29,16 @@ constexpr std::size_t kMostParts = 8;
 // is suitable, and the angle of the rays would be too small for steps of a useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
-// Units of work (runtime/work.hpp) for four products, and for the functions of one point.
+// Units of work (runtime/work.hpp) for four products, and for the elementary functions (such as exp) of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
 // Largest logarithm of the bound on the product of (1 + D_j)^count over the distributions j. With a larger bound, all
-// digits of the sum would be lost. kMostFront is the largest -ln of delta and of the factor in front of the sum.
+// digits of the sum would be lost. kMostFront is the limit of two numbers: -ln delta, and -ln of the factor in front of
+// the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
 // Largest |zeta| of a point of the ray, so that its fourth power does not overflow (rays.md, section 1).
 constexpr double kFarthest = 1e70;
-// Largest rounding error of the sums, relative to delta, that may be predicted. If the prediction is larger, the sums
-// are not computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
+// Limit of the predicted rounding error of the sums, relative to delta. If the prediction is larger, the sums are not
+// computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
 constexpr double kMostRounding = 4e-6;
 // Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
@@ -52,9 +53,9 @@ struct FactorError {
 // One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
-    PathNorms straight, edges;  // norms on the path, and the larger norms on the two edges of its strip
+    PathNorms straight, edges;  // norms on the path, and the larger of the norms on the two edges of its strip
     TurnedPath path;
-    FactorError rule;
+    FactorError rule;  // error from the trapezoid rule on the path, and from the path's ends that are cut off
 };
 
 // The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (rays.md, section 4.2).
@@ -62,8 +63,8 @@ struct PointSum {
     Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
     double log_error = 0, rest_error = 0;  // errors of these two sums
     double log_terms = 0, rest_terms = 0;  // sums of the magnitudes of their terms
-    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the rule or from rounding.
-    // rule_first and round_first are the same sums with each term multiplied by |D|.
+    // `rule` and `round` are sums of count e / |1 + D|, where e is the error of D from the trapezoid rule (Part::rule)
+    // or from rounding. rule_first and round_first are the same sums with each term multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
     void add(Complex d, double rule_error, double round_error, double count) {
@@ -103,14 +104,15 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The object keeps references to the
-// distributions.
+// The certified sum over one ray. The class has the members that contour/inversion/invert.hpp requires of a curve. An
+// object keeps references to the distributions.
 class RaySum {
   public:
     static constexpr double kEnough = 0;
 
     RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance);
 
+    // Tells whether no limit is exceeded. Otherwise the sum was not computed, and value() must not be called.
     bool served() const { return served_; }
     std::int64_t nodes() const;
     std::int64_t points() const { return static_cast<std::int64_t>(re_.size()); }
@@ -130,10 +132,10 @@ class RaySum {
     double step_ = 0, rule_ = 0;  // rule_ is 2 / (e^{2 pi strip / step} - 1) for the trapezoid rule on the ray
     std::int64_t first_ = 0, count_ = 0;
     double product_bound_ = 0;  // T of rays.md, section 1
-    double left_ = 0;           // bound on the sum left of the first point
+    double left_ = 0;           // bound on the sum over the points left of the first point
     // re_ and im_ hold zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) for each point. rule_err_ and
-    // round_err_ hold the errors of this value from the rule and from rounding. along_ and across_ are the two parts of
-    // zeta.
+    // round_err_ hold the errors of this value from Part::rule and from rounding. along_ and across_ are the real and
+    // the imaginary part of zeta.
     std::vector<double> re_, im_, rule_err_, round_err_;
     std::vector<double> along_, across_;
 };
@@ -163,7 +165,7 @@ bool RaySum::choose(double tolerance) {
     const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
     const double log_front = -shift_ - c * shifted;
     if (!(shifted > 0 && -log_front < kMostFront && plan_.log_delta > -kMostFront)) return false;
-    // `scale` is the logarithm of a quotient: the factor in front of the sum, over the error of delta that each kind of
+    // `scale` is ln(F / e). Here F is the factor in front of the sum, and e is the change of delta that each kind of
     // error may cause.
     const double scale = log_front - std::log(kShare * tolerance) - plan_.log_delta;
     double counts = 0;
@@ -232,8 +234,8 @@ bool RaySum::choose(double tolerance) {
         part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
         const TurnedPath& path = part.path;
         if (!(path.size < HUGE_VAL)) return false;
-        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (rays.md, sections 3.2
-        // and 3.3).
+        // The next lines bound the error of the trapezoid rule, and the integrals over the ends of the path, which the
+        // nodes leave out (rays.md, sections 3.2 and 3.3).
         part.rule.start =
             of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
         part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;

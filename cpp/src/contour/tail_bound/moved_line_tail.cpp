@@ -1,4 +1,5 @@
-// Bounds on the decay by a moved line. moved_line.hpp explains the line, the move of a node and the sums over nodes.
+// Bounds on the decay of a moment generating function, from a moved line of integration. moved_line.hpp explains the
+// line, the move of a node and the sums over nodes.
 #include "moved_line_tail.hpp"
 
 #include <algorithm>
@@ -36,8 +37,8 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
-    // The relative error of a term has three sources: the largest alpha of contour.md, section 5.1, the error of the
-    // sum, and a few roundings of the term itself.
+    // The relative error of a term has three parts. One is alpha (contour.md, section 5.1), in unit roundoffs. The
+    // others are the error of the sum, and a few roundings of the term itself. `alpha` is the largest alpha of a term.
     const double largest = std::max(std::abs(loss.front()), std::abs(loss[n - 1]));
     const double alpha = std::abs(line_.beta) * (16 * largest + 6 * (farthest + 0.5 / sigma) / sigma) +
                          2 * farthest * farthest + 2 * shift + 10;

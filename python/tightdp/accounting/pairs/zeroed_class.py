@@ -1,5 +1,5 @@
-"""Pairs of setting a record of a sample of fixed size to zero, for classes of mechanisms (docs/theory/mixtures.md
-section 4)."""
+"""Pairs for classes of mechanisms on a sample of fixed size, if one record is replaced by a record that contributes
+nothing (docs/theory/mixtures.md section 4)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ class PairOfAtoms(NamedTuple):
 
 
 def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAtoms, tuple[PairOfAtoms, ...]] | None:
-    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and the pairs of two members.
+    """Returns a pair that dominates the class of (epsilon, delta)-DP mechanisms, and the pairs of two of its members.
 
-    The record is in the sample with probability ``q``, which is above 0 and below 1. Returns None if delta is so large
-    that other formulas hold, or if e^-epsilon underflows.
+    The first pair gives upper bounds, and the pairs of the members give lower bounds. The record is in the sample with
+    probability ``q``, which is above 0 and below 1. Returns None if delta is so large that other formulas hold, or if
+    e^-epsilon underflows.
     """
     e, d, out = Range(epsilon), Range(delta), 1 - q
     t = exp(-e)
-    s = t * (1 - d) / (1 + t)  # mass under R, the distribution without the record, where P has density 1/t over R
+    # P is the distribution of the output with the record, and R without it. The density of P over R is 1/t on a set of
+    # outputs whose mass under R is s.
+    s = t * (1 - d) / (1 + t)
     if not (t.lo > _TINY and (s - d).lo > _LEAST * s.hi and epsilon > 0 and out.lo > 0):
         return None
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
     # Each layer is (mass under R, density over R of the pair's first distribution, density over R of its second
-    # distribution). In ``opposite`` the other records contribute the opposite of the record, and in ``same`` the other
-    # records contribute the same as the record.
+    # distribution). In ``opposite`` the record and the other records move the output in opposite directions, and in
+    # ``same`` they move the output in the same direction.
     opposite = [
         (d, q / t, q),
         (s - d, bright, faint),

@@ -166,7 +166,7 @@ def _verify_command_values(plain: Any, patient: bool) -> _CheckedFile:
         _record_proof_of_certificate(plain["statement"], verdict, patient)
         verdict = verdict.place_under("statement")
         for entry in (each for each in plain if each != "statement"):
-            verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
+            verdict.record_comparison(entry, "is one of the entries that statement.parameters is the hash of")
         verdict.record_comparison(
             "columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement"
         )
@@ -223,7 +223,7 @@ def _verify_command_ledger_entry(file: Path, statement: Statement, ledger: Ledge
         found = [entry.number for entry in entries if _sum_command_ledger_releases([entry]) == statement.charged]
         if not found:
             raise ValueError(
-                f"{file}: the ledger has no entry without an identifier of what the statement says was charged"
+                f"{file}: the ledger has no entry without an identifier, or none with the charge of the statement"
             )
         numbers = ", ".join(map(str, found))
         return f"the amount is that of entry {numbers} of {ledger.dataset!r}, which does not say what it was for"

@@ -1,4 +1,4 @@
-"""The charge of several runs that continue one another on other records."""
+"""The charge of several runs, each of which continues an earlier run on other records."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .libraries import find_cuda_library, get_cuda_stream
 def clip_examples_on_device(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Any]:
-    """Returns the sum and the norms of arrays on a device, as arrays on that device.
+    """Clips per-example arrays on a device. Returns their sum and the norms of the examples, as arrays on that device.
 
     Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because the
     host would have to wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its
@@ -32,8 +32,8 @@ def clip_examples_on_device(
     exact = clipping.is_clipping_arithmetic_exact(how.arithmetic)
     integers, is_list = exact and rng is None, isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
-    order = partial(get_cuda_stream, given[0])
-    arrays = _view_cuda_examples(given, is_list, order)
+    get_stream = partial(get_cuda_stream, given[0])
+    arrays = _view_cuda_examples(given, is_list, get_stream)
     how.check_accumulate()
     first, batch = arrays[0], arrays[0].shape[0]
     owner = find_cuda_library(given[0], first.device)
@@ -45,12 +45,12 @@ def clip_examples_on_device(
     w, middle, inverse = _check_cuda_vectors(owner, how, batch, columns)
     accepted = ("int64",) if integers else ("float32", "float64")
     made = "int64" if integers else "float64" if first.dtype == "float64" else "float32"
-    outs = _check_cuda_outputs(how.out, shapes, is_list, first.device, order, accepted) or [
+    outs = _check_cuda_outputs(how.out, shapes, is_list, first.device, get_stream, accepted) or [
         owner.make_empty(s, made) for s in shapes
     ]
     parts = clipping.group_clipping_norms(len(shapes), how.max_norm, how.groups)
     norms = owner.make_empty((len(parts), batch), "float64")
-    seen = [view("out", x, order, accepted) for x in outs]
+    seen = [view("out", x, get_stream, accepted) for x in outs]
     clipping.check_clipping_norms(parts, None if exact else clipping.get_range_of_max_norm(first.dtype, seen[0].dtype))
     sensitivity = clipping.bound_clipped_sum_sensitivity(parts)
     deviation, grid, stream = _plan_cuda_noise(exact, rng, noise_multiplier, sensitivity, seen[0].dtype)
@@ -82,9 +82,12 @@ def clip_examples_on_device(
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
-def _view_cuda_examples(given: list[Any], is_list: bool, order: Callable[[], int]) -> list[DeviceArray]:
-    """Checks the per-example arrays, which must agree in their type, device and batch, and describes them."""
-    arrays = [view(f"grads[{i}]" if is_list else "grads", x, order) for i, x in enumerate(given)]
+def _view_cuda_examples(given: list[Any], is_list: bool, get_stream: Callable[[], int]) -> list[DeviceArray]:
+    """Checks the per-example arrays and returns their descriptions.
+
+    The arrays must agree in their type, device and batch. ``get_stream`` returns the stream on which they will be read.
+    """
+    arrays = [view(f"grads[{i}]" if is_list else "grads", x, get_stream) for i, x in enumerate(given)]
     for a in arrays:
         if len(a.shape) < (1 if is_list else 2):
             raise ValueError(f"grads must have a batch axis and at least one other, got shape {a.shape}")
@@ -126,9 +129,9 @@ def _plan_cuda_noise(
 ) -> tuple[float, float, RandomStream | None]:
     """Returns the deviation of the noise, the grid of the sums and the random stream of the noise.
 
-    Without exact arithmetic the grid is 0, and each group draws its own stream. With exact arithmetic the deviation is
-    in units of the grid. The groups then share one stream, indexed by column, so the noise equals that of the host for
-    any grouping.
+    Without exact arithmetic the grid is 0, and each group of arrays (``group_clipping_norms``) draws its own stream.
+    With exact arithmetic the deviation is in units of the grid. The groups then share one stream, indexed by column, so
+    the noise equals that of the host for any grouping.
     """
     integers = exact and rng is None
     deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, dtype)
@@ -158,17 +161,19 @@ def _check_cuda_outputs(
     shapes: list[tuple[int, ...]],
     is_list: bool,
     device: int,
-    order: Callable[[], int],
+    get_stream: Callable[[], int],
     accepted: tuple[str, ...] = ("float32", "float64"),
 ) -> list[Any] | None:
-    """Checks the arrays that the sums are written to. Returns None if ``out`` is None, so that the caller must make new
-    arrays."""
+    """Checks the arrays ``out`` that the sums are written to, and returns them as a list.
+
+    Returns None if ``out`` is None. The caller must then make new arrays.
+    """
     if out is None:
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if isinstance(out, (list, tuple)) != is_list or len(given) != len(shapes):
         raise ValueError(f"out must have the form of grads: {len(shapes)} array(s)")
-    found = [view("out", x, order, (*SIZES, "int64")) for x in given]
+    found = [view("out", x, get_stream, (*SIZES, "int64")) for x in given]
     for a, shape in zip(found, shapes, strict=True):
         if a.shape != shape or a.dtype not in accepted or not is_contiguous(a) or a.device != device:
             wanted = f"a contiguous {' or '.join(accepted)} array of shape {shape} on the same device"

@@ -32,7 +32,7 @@ class GradientSums:
         return _identify_model_parameters(parameters) == self._kinds
 
     def follow_plan(self, plan: Plan) -> None:
-        """Uses ``plan`` from now on. It may differ from the earlier plan only in its noise and its divisor."""
+        """Uses ``plan`` from now on. This plan may differ from the earlier plan only in its noise and its divisor."""
         self._plan = plan
 
     def clear_totals(self) -> None:
@@ -42,7 +42,7 @@ class GradientSums:
 
     @property
     def gradient_ways(self) -> dict[str, str]:
-        """The way in which gradients, or their norms, were computed last, by the name of the parameter."""
+        """The way in which each parameter's gradients, or their norms, were computed last, by the parameter's name."""
         raise NotImplementedError
 
     @property
@@ -60,9 +60,10 @@ class GradientSums:
     ) -> None:  # fmt: skip
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
-        With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
-        ``last`` says that no code of the user runs between this call and the release. Then the gradients may be added
-        during the release, because nobody can change the batch's tensors until then.
+        If ``places`` is given, the records are laid out in a physical batch of fixed shape. The gradient of each record
+        is then computed in the row that is the record's place (``BatchPlaces``). ``last`` says that no code of the user
+        runs between this call and the release. Then the gradients may be added during the release, because nobody can
+        change the batch's tensors until then.
         """
         raise NotImplementedError
 
@@ -71,7 +72,7 @@ class GradientSums:
         raise NotImplementedError
 
     def convert_to_floats(self) -> list[Any]:
-        """Returns the sums as floats, without noise. They are as private as the records."""
+        """Returns the sums as floats, without noise. Like the records, these sums must not be published."""
         raise NotImplementedError
 
     def integers(self) -> tuple[Any, list[Any]]:

@@ -62,7 +62,7 @@ class ExactSums(IntegerSums):
         """
         batch, records, weights = fill_batch_places(
             None if self.is_one_by_one else places, batch, records
-        )  # one record at a time has the same shape with and without places
+        )  # a batch of one record has the same shape with and without places
         start = 0
         for rows in self._yield_gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])

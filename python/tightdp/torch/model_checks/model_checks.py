@@ -16,7 +16,7 @@ _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
 """Base class of modules that create their parameters when they get their first batch."""
 _SPECTRAL: Any = torch.nn.utils.parametrizations._SpectralNorm
-"""Class of the parametrization by a spectral norm. It improves its estimate of the norm with every batch."""
+"""Class of the parametrization by a spectral norm, which improves its estimate of the norm with every batch."""
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of parameters that can be trained."""
 
@@ -42,7 +42,7 @@ def check_model_types(model: Any, optimizer: Any) -> None:
 
 
 def check_model_modules(model: Any) -> None:
-    """Raises ValueError for a module that mixes the records of a batch, or stores something of the records."""
+    """Raises ValueError for a module that mixes the records of a batch, or keeps information about them."""
     for name, module in model.named_modules():
         kind, label = type(module).__name__, name or "the model itself"
         if isinstance(module, _BATCH_NORMS) and module.training:
@@ -59,12 +59,12 @@ def check_model_modules(model: Any) -> None:
         elif isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and (module.max_norm or module.sparse):
             raise ValueError(
                 f"model must have embeddings without max_norm and sparse: {label} ({kind}) would change the rows of "
-                f"the words it sees without noise, or have gradients for those alone. Leave both out"
+                f"the words it sees without noise, or have gradients for those rows alone. Leave both settings out"
             )
         elif isinstance(module, _SPECTRAL) and module.training:
             raise ValueError(
-                f"model must keep nothing from one batch to the next: {label} ({kind}) improves an estimate with each. "
-                f"Call remove_parametrizations of torch.nn.utils.parametrize, or keep it in eval mode"
+                f"model must keep nothing from one batch to the next: {label} ({kind}) improves an estimate with each "
+                f"batch. Call remove_parametrizations of torch.nn.utils.parametrize, or keep it in eval mode"
             )
         elif any(type(hook).__module__.startswith("torch.nn.utils.") for hook in module._forward_pre_hooks.values()):
             raise ValueError(
@@ -73,11 +73,11 @@ def check_model_modules(model: Any) -> None:
                 f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
             )
         elif any(
-            _is_foreign_torch_hook(hook)
+            _is_hook_from_outside_torch(hook)
             for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())
         ):
             raise ValueError(
-                f"model must have no backward hooks: gradients of single records do not go through that of {label} "
+                f"model must have no backward hooks: gradients of single records do not go through the hook of {label} "
                 f"({kind}). Remove it, and change the gradients after a step, where they have noise"
             )
         elif isinstance(module, _LAZY) and module.has_uninitialized_params():
@@ -119,16 +119,16 @@ def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     for name, p in found.items():
         if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
-        if any(map(_is_foreign_torch_hook, (p._backward_hooks or {}).values())):
+        if any(map(_is_hook_from_outside_torch, (p._backward_hooks or {}).values())):
             raise ValueError(
-                f"model must have no backward hooks: gradients of single records do not go through those of {name}"
+                f"model must have no backward hooks: gradients of single records do not go through the hooks of {name}"
             )
         if p.is_meta or p.numel() == 0:
             raise ValueError(f"model must have parameters in memory: {name} is empty or on the meta device")
     return found
 
 
-def _is_foreign_torch_hook(hook: Any) -> bool:
+def _is_hook_from_outside_torch(hook: Any) -> bool:
     return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
@@ -139,7 +139,9 @@ def check_optimizer_settings(optimizer: Any) -> None:
             for each in value if isinstance(value, tuple) else (value,):
                 x = each.item() if isinstance(each, torch.Tensor) and each.numel() == 1 else each
                 if isinstance(x, Real) and (x != x or (name in ("lr", "weight_decay") and math.isinf(x))):
-                    raise ValueError(f"optimizer must have a finite {name}, got {x}: it would leave no number finite")
+                    raise ValueError(
+                        f"optimizer must have a finite {name}, got {x}: parameters would become infinite or NaN"
+                    )
 
 
 def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
@@ -160,7 +162,10 @@ def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
 
 
 def check_parameters_used(unused: Iterable[str]) -> None:
-    """Raises ValueError if ``unused`` has the name of a parameter on which the loss does not depend."""
+    """Raises ValueError unless ``unused`` is empty.
+
+    ``unused`` holds the names of the parameters on which the loss does not depend.
+    """
     names = list(unused)
     if names:
         raise ValueError(
@@ -192,9 +197,9 @@ def check_loss_tensor(losses: Any, records: int) -> Any:
         raise ValueError(
             f"loss_fn must return one loss for each record, shape (records,), got "
             f"{collated_batch.format_tensor_shape(losses)}: a "
-            f"loss that is reduced over the batch mixes records. Use reduction='none', and the mean over what one "
-            f"record has. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]. A "
-            f"tensor that it keeps from an earlier call, such as a running mean, has the shape of the records of then"
+            f"loss that is reduced over the batch mixes records. Use reduction='none', and average only within a "
+            f"record. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]. A "
+            f"tensor that it keeps from an earlier call, such as a running mean, has the shape of that call's batch"
         )
     if not losses.is_floating_point():
         raise TypeError(f"loss_fn must return real losses, got {losses.dtype}")

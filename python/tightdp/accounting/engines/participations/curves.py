@@ -1,10 +1,13 @@
-"""Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
+"""Bounds on delta of sampled Gaussians with little noise (docs/theory/closed-forms.md section 5).
 
 The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q) and q is the sampling
-probability. A curve is delta as a function of epsilon. If the adversary is told which steps these are, the curve is the
-curve of K Gaussians. So the mixture of these curves over K is an upper bound. With little noise, the outputs themselves
-show which steps these are. The loss is then the loss of the K Gaussians plus the logarithm of the probability that
-exactly these steps hold the record. The lower bound that follows is close to the exact delta.
+probability. A curve is delta as a function of epsilon. If the adversary is told which K steps hold the record, the
+curve is the curve of K Gaussians. The mixture of the curves over K is therefore an upper bound. With little noise, the
+outputs themselves show which steps hold the record. The loss is then the loss of the K Gaussians plus the logarithm of
+the probability that exactly these steps hold the record. The lower bound that follows is close to the exact delta.
+
+The composition may also contain plain Gaussians, which are not sampled. The argument ``beside`` of the functions is the
+sum of their mu^2, and ``mu_squared`` is the mu^2 of one sampled step.
 """
 
 from __future__ import annotations
@@ -27,8 +30,7 @@ from ..closed_form.privacy_curve import mirror_delta
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
-"""Largest number of participation counts, which are values of K, with a term of their own. So many terms take a tenth
-of a second."""
+"""Largest number of values of K that have a term of their own. So many terms take a tenth of a second."""
 _UNSEEN = 1e-290
 """Bound on the error of products of masses that underflow, and on the mass of all values of K that are too far from the
 mean to have a term."""
@@ -91,12 +93,15 @@ def list_likely_participations(count: int, q: float) -> Participations:
 
 
 def take_median_participations(count: int, q: float) -> Participations:
-    """Returns one number that K reaches with a probability of at least 1/2, for lower bounds."""
+    """Returns a distribution with one number of participations, for lower bounds.
+
+    K is at least this number with a probability of at least 1/2.
+    """
     return _take_number_of_participations(count, q, math.floor(Fraction(q) * count), 0.5)
 
 
 def take_largest_participations(count: int, q: float) -> Participations:
-    """Returns one number that K hardly ever exceeds, for upper bounds."""
+    """Returns a distribution with one number of participations, for upper bounds. K hardly ever exceeds this number."""
     reach = math.ceil(Fraction(q) * count) + math.ceil(_bound_participations_from_mean(count, q))
     return _take_number_of_participations(count, q, min(reach, count), 1.0)
 
@@ -150,7 +155,7 @@ class ParticipationMixture:
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # numbers that overflow are replaced by the largest double
             at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        at = np.where(mu > _SERVED[1], _move_epsilon_of_participations(at, mu, _MARGIN), at)
+        at = np.where(mu > _SERVED[1], _convert_epsilon_to_largest_mu(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
@@ -163,7 +168,7 @@ class ParticipationMixture:
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2} for a = eps/mu - mu/2
-            away = _move_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1]
+            away = _convert_epsilon_to_largest_mu(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1]
             away = np.clip(away, 0.0, _FARTHEST)
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
@@ -171,7 +176,7 @@ class ParticipationMixture:
     def _find_end(self, epsilon: float) -> int:
         """Returns the smallest number of participations whose curve is almost 1, or ``last`` + 1 if there is none."""
         if not epsilon >= 0:
-            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: what is below is the reversed pair's")
+            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: use the reversed pair below 0")
         low, high = self._k.first, self._k.last + 1
         while low < high:
             numbers = np.unique(np.linspace(low, high - 1, _TRIED).astype(np.int64))
@@ -214,12 +219,12 @@ class ParticipationMixture:
             end = begin
 
 
-def _move_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
-    """Returns the epsilon that gives, at the largest mu served, the number a = epsilon/mu - mu/2 that ``epsilon`` gives
-    at ``mu``.
+def _convert_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+    """Returns the epsilon for the largest certified mu that corresponds to ``epsilon`` for ``mu``.
 
-    The result is moved by ``margin``, which exceeds the roundings and has the sign of the error that is allowed. At a
-    given a, delta grows with mu (closed-forms.md section 2).
+    Both epsilons have the same a = epsilon/mu - mu/2. At a given a, delta grows with mu (closed-forms.md section 2).
+    The result is moved by ``margin``, whose size exceeds the rounding errors. The sign of ``margin`` is the direction
+    in which the result may be wrong.
     """
     mu = np.maximum(mu, _SERVED[1])
     away = epsilon / mu - 0.5 * mu + margin * (epsilon / mu + mu)
@@ -246,14 +251,16 @@ def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
 
 
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound of the curve for "remove". This bound is the curve of outputs that show which steps hold
-    the record, plus the probability of outputs that do not show this. If the mixture of the curves over K is smaller,
-    the mixture is the bound."""
+    """Returns the upper bound of the curve for "remove".
+
+    The bound is the smaller of two bounds. One is the curve of outputs that show which steps hold the record, plus the
+    probability of outputs that do not show this. The other is the mixture of the curves over K.
+    """
     mixture = build_participation_mixture_above(k, mu_squared, beside)
     shown = build_mixture_when_participation_told(k, mu_squared, beside)
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
-    # ``near`` and ``far`` are the distances of one output from the means with and without the record, in standard
-    # deviations. At this output, q times the density with the record equals (1 - q) times the density without it.
+    # Consider the output at which q times the density with the record equals (1 - q) times the density without it.
+    # ``near`` and ``far`` are its distances from the means with and without the record, in standard deviations.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
@@ -268,7 +275,7 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
 _DENSITY = 0.39894228040143274
 """The standard normal density phi at 0, rounded up. It bounds phi(t) in the tail bound Phi(-t) <= phi(t)/t."""
 _NOTHING = 1e-9
-"""Largest relative gain in delta for which the second of two bounds is not computed."""
+"""Fraction of delta. The second of two bounds is not computed if it can lower delta by at most this fraction."""
 
 
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
@@ -280,7 +287,7 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
     mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 
     def bound_delta_of_addition(epsilon: float) -> float:
-        found = _delta_without_participation(beside, epsilon + never).hi
+        found = _compute_delta_without_participation(beside, epsilon + never).hi
         # If one step with the record reveals almost everything, the mixture is not below ``found``.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
@@ -291,8 +298,9 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
 def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
     """Returns the upper bound for a record that is replaced in a Poisson sample.
 
-    The density with either record is at least the density without both, times the probability that no step holds the
-    record. So delta is at most the delta of removal at a smaller epsilon, which may be negative.
+    Consider the density of the outputs with one of the two records, and the density with neither. The first is at least
+    the second times the probability that no step holds the record. So delta is at most the delta of removal at a
+    smaller epsilon, which may be negative.
     """
     never = _log_probability_of_no_participation(k).lo
 
@@ -309,20 +317,23 @@ def _log_probability_of_no_participation(k: Participations) -> Range:
 
 
 def bound_added_participations_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the curve of an adversary who sees whether any sampled output exceeds mu/2, and the outputs of the plain
-    Gaussians."""
+    """Returns the lower bound of the curve for "add".
+
+    The bound is the curve of an adversary who sees two things: whether the output of any sampled step exceeds mu/2, and
+    the outputs of the plain Gaussians.
+    """
     # Upper bound of the probability that one output without the record exceeds mu/2.
     beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)
     none = exp(k.count * log1p(-beyond)).lo
     less = (k.count * log1p(-k.q * (1 - beyond / (1 - beyond)))).hi
-    return lambda epsilon: (none * _delta_without_participation(beside, epsilon + Range(less))).lo
+    return lambda epsilon: (none * _compute_delta_without_participation(beside, epsilon + Range(less))).lo
 
 
 def find_participation_epsilon(curve: Curve, delta: float, start: float, *, above: bool) -> float:
-    """Returns an epsilon at which the curve is at most ``delta``, close to the smallest one.
+    """Returns an epsilon at which the curve is at most ``delta``. The result is close to the smallest such epsilon.
 
-    If ``above`` is False, returns an epsilon at which the curve is above ``delta``, close to the largest one. Returns
-    infinity or 0 if none is found.
+    If ``above`` is False, returns an epsilon at which the curve is above ``delta``, close to the largest such epsilon.
+    If no such epsilon is found, returns infinity if ``above`` is True, and 0 if not.
     """
     if not curve(0.0) > delta:
         return 0.0
@@ -350,6 +361,6 @@ def _compare_participation_delta(value: float, delta: float) -> float:
 _LEAST_RATIO = 1e-300
 
 
-def _delta_without_participation(beside: Range, epsilon: Range) -> Range:
+def _compute_delta_without_participation(beside: Range, epsilon: Range) -> Range:
     """Returns delta of the plain Gaussians alone, or of an empty composition."""
     return GaussianCurve(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_to(0.0, 1.0)
