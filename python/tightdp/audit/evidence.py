@@ -41,8 +41,8 @@ class Evidence:
     above : whether scores at or above the threshold are accepted.
     runs : the number of runs from which the limits were computed.
 
-    The function ``tightdp.audit.paired`` computes an ``Evidence`` from the scores of runs, and checks its arguments.
-    ``Evidence`` itself checks no argument.
+    The function ``tightdp.audit.paired`` computes an ``Evidence`` from the scores of runs, and raises ValueError for a
+    wrong argument. ``Evidence`` itself checks no argument.
 
     >>> from tightdp.audit import Evidence
     >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)

@@ -14,7 +14,7 @@ _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
 
 
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
-    """Replaces each batch norm of a model by a GroupNorm. The model is changed in place and returned.
+    """Replaces each batch norm of a model by a GroupNorm. Changes the model in place, and returns the model.
 
     The new layers use the weight and bias parameters of the old layers, so an existing optimizer stays valid. The
     running statistics of the old layers are dropped, because they describe the batches of earlier training. A model
