@@ -40,7 +40,8 @@ void definition(std::size_t n) {
     const auto x = sequence(n);
     std::vector<double> spectrum(n), roots(n, 0.0);
     fft.forward(x.data(), spectrum.data());
-    // The transform of the unit impulse at index 1 has at each frequency the root of unity of this frequency.
+    // A spectrum does not store its coefficients in the order of the frequency f (fft/real_fft.hpp). The loop finds f
+    // by the transform of the unit impulse at index 1, whose coefficient at f is e^{-2 pi i f / n}.
     roots[1] = 1;
     fft.forward(roots.data(), roots.data());
     double sum = 0;
@@ -81,7 +82,8 @@ void powers() {
         fft->power(p.data(), static_cast<std::uint64_t>(k), power.data());
         for (std::size_t i = 0; i < n; ++i) CHECK(std::fabs(power[i] - product[i]) <= 2 * RealFft::power_bound(9));
     }
-    // The result is a binomial distribution, since p is that of two coin flips, moved to the mean 0.
+    // p is the distribution of the number of heads in two coin flips, minus 1. So the ninth power is the distribution
+    // of the number of heads in 18 coin flips, minus 9.
     fft->inverse(product.data(), product.data());
     CHECK(check::near(product[0], 48620.0 / 262144, 1e-13));
     CHECK(check::near(product[9], 1.0 / 262144, 1e-9));

@@ -12,7 +12,7 @@ std::size_t length(const Array& x) {
     return static_cast<std::size_t>(x.size());
 }
 
-// Returns the array that apply(plan, out) computes.
+// Makes a plan for the length of x, and returns the array `out` of this length that apply(plan, out) fills.
 template <class F>
 py::array_t<double> transformed(const Array& x, F apply) {
     const auto plan = RealFft::plan(length(x));

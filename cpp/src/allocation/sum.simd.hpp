@@ -7,9 +7,11 @@
 
 namespace tightdp {
 
-// Adds one run of sum.cpp to a block of the result. The cells of one term have the masses v[i], the scaled masses q[i]
-// and the moments p[i], as described at Sum. The other term has the mass W = sum_j w[j][i] and the moment M = sum_j
-// m[j][i] in its window, a range of cells, where j < pieces. For each i < count, this loop computes
+// Adds the products of one run (Run in sum.cpp) to `count` consecutive cells of the result. The result is the
+// distribution of the sum of two independent values. For each i < count, one cell of the first distribution is combined
+// with a window, which is a range of cells of the second distribution. The cell has the mass v[i], the scaled mass q[i]
+// and the first moment p[i] (Sum in mean.hpp). The window has the mass W and the first moment M, which are the sums of
+// w[j][i] and of m[j][i] over all j < pieces. This loop computes
 //     mass[i] += scale q[i] W,   moment[i] += p[i] W + v[i] M.
 TIGHTDP_DECLARE_SIMD(void, allocation_window,
                      (const double* const* w, const double* const* m, int pieces, const double* q, const double* p,

@@ -9,8 +9,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest number of distinct distributions whose spectra are cached one by one. For more distributions, the product of
-// all but the last is cached.
+// Largest number of distinct distributions whose spectra are all cached one by one. For more distributions, products of
+// the first ones are cached (LevelRun::fold), and the spectra of the last two if these have more than one step.
 constexpr std::size_t kFewLaws = 8;
 
 const Fold nothing{};
@@ -72,8 +72,8 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
         next->units = work::spent() - before;
         now = next;
-        // This product is kept for a later call whose composition has one more distribution or one more step of the
-        // last distribution.
+        // A later call often has a composition with one more distribution, or with one more step of the last
+        // distribution. The product that such a call can start from is kept.
         const std::size_t left = placed_.size() - 1 - done;
         if (kept && (left == 1 || (left == 0 && placed_[done].part->count == 1))) {
             found = now;
@@ -89,9 +89,9 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
 std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     Key key{kLaw};
     const Key where = lattice_words(), one = words_of(p);
-    key.insert(key.end(), where.begin(), where.end() - 1);  // without remaining_, which a spectrum does not depend on
+    key.insert(key.end(), where.begin(), where.end() - 1);  // without remaining_: a spectrum does not depend on it
     key.insert(key.end(), one.begin(), one.end());
-    key[where.size() + 1] = 0;  // without the count, which a spectrum does not depend on either
+    key[where.size() + 1] = 0;  // without the count: a spectrum does not depend on the count either
     if (p.keep)
         if (auto found = Store::shared().find<Leaf>(key)) {
             work::spend(found->units);

@@ -1,5 +1,6 @@
-// Distributions of replacing a record that consist of atoms. They are for pure and approximate differential privacy
-// (replace.md, section 1), and for integer and Laplace noise on a Poisson sample (replace.md, section 8).
+// Privacy loss distributions of atoms for the relation "replace". Two kinds of mechanisms have them: pure and
+// approximate differential privacy (replace.md, section 1), and integer or Laplace noise on a Poisson sample
+// (replace.md, section 8).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,8 +12,8 @@ namespace tightdp::grid {
 namespace {
 
 // log_mixed_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_down() for y <= 0. Both functions have a relative
-// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. The terms of each sum have one
-// sign.
+// error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. No digits are lost by cancellation,
+// because all terms of a sum have the same sign.
 constexpr double kLarge = 200;
 double log_mixed_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
@@ -26,15 +27,16 @@ double log_mixed(double y, double q) {
     return y > 0 ? log_mixed_up(y, q) : log_mixed_down(y, q);
 }
 
-// Returns the relative error of e^x, where x is a short sum of logarithms. All of them have the same sign and are right
-// to 4 units in the last place (grid.md, section 6.5).
+// Returns the relative error of e^x, where x is a short sum of logarithms. All these logarithms have the same sign and
+// errors of at most 4 units in the last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// ln of the mass below which an atom is left out of P. The Q-mass of such an atom is kept as mass where P vanishes.
+// Logarithm of the smallest P-mass of an atom that is kept. The Q-mass of an atom that is left out is counted as mass
+// where P vanishes.
 constexpr double kLeastLog = -1020;
-// Number of cells into which the noise is divided for each length of one sensitivity.
+// Number of cells into which each interval of the length of the sensitivity is divided (laplace_replaced_member).
 constexpr double kCells = 512;
 
 // Collects the atoms of P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1), with ascending losses. N(a) is the
@@ -78,13 +80,14 @@ class MixedAtoms {
 }  // namespace
 
 LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
-    // replace.md writes E for e^epsilon and s - delta for gap / (1 + t). t is 1/E.
+    // t is 1/E, and gap / (1 + t) is s - delta, in the notation of replace.md, section 1.
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
-        // `more` is a slightly larger delta for which delta (2 + E) >= 1. The class of all (epsilon, more)-DP
-        // mechanisms has the losses infinity and 0 only. On a sample, the privacy profile is at most q times the
-        // profile of this class. The lower distribution belongs to removing a record.
+        // `more` is slightly larger than delta, so that more (2 + E) >= 1. The pair of the class of all
+        // (epsilon, more)-DP mechanisms has only the losses infinity and 0, and `all` is its mass at infinity. On a
+        // sample, the privacy profile is at most q times the profile of this pair. The lower distribution is that of
+        // removing a record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
         const LawPtr removed = approximate_dp(epsilon, delta);
@@ -103,8 +106,8 @@ LawPair approximate_dp_replaced(double epsilon, double delta, double q) {
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // This is the layer from 0 to delta (replace.md, section 1). Here the density of P is E times the density of R,
-        // the distribution without the record, and Q has no mass.
+        // Adds the layer from 0 to delta (replace.md, section 1). If q = 1, its mass is at infinity. R is the
+        // distribution without the record. In this layer the density of P is E times that of R, and Q has no mass.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});
@@ -136,8 +139,8 @@ LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q) {
     const double log_total = std::log(total), error = (16 + 12 * std::abs(log_total)) * u;
     const double unit = sensitivity / sigma / sigma;
     MixedAtoms found(q);
-    // The loop adds the outputs within `reach` of one of the three means. The mass of other outputs is below e^-1000
-    // (kKeptDeviations).
+    // Adds the outputs that are at most `reach` away from one of the three means. All other outputs together have a
+    // mass below e^-1000 (kKeptDeviations in law.hpp).
     double next = -kInfinity;
     for (const double mean : {-sensitivity, 0.0, sensitivity}) {
         for (double n = std::max(mean - reach, next); n <= mean + reach; ++n)

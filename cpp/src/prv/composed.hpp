@@ -1,4 +1,5 @@
-// The composed privacy loss on a circular grid, with bounds on the errors of its curve.
+// The distribution of a composition's privacy loss on a circular grid, with bounds on the errors of its curve. A curve
+// is delta as a function of epsilon.
 #pragma once
 
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace tightdp::prv {
 
-// A composition on a circular grid. `mesh` bounds the errors in epsilon, and `rounding` the rounding errors at the
-// point where the curve is read. `tails` bounds the probability that the grid leaves out or that an error exceeds
-// `mesh`. With these bounds (docs/theory/prv.md, Theorem 2)
+// A composition on a circular grid. `mesh` bounds the errors in epsilon. `rounding` bounds the rounding error of the
+// value of the curve that is read. `tails` is the probability outside of the grid, plus the probability that the errors
+// in epsilon exceed `mesh`. With these bounds (docs/theory/prv.md, Theorem 2)
 //     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding.
 class Composed {
   public:
@@ -24,8 +25,7 @@ class Composed {
     double mesh() const { return plan_.mesh + mean_error_; }
     double tails() const { return plan_.mesh_failure + plan_.outside; }
 
-    // Returns a bound on the rounding error of a value of the curve that is read at eps or above and is at most
-    // `value`.
+    // Returns a bound on the rounding error of the curve at every epsilon >= eps where the curve is at most `value`.
     double rounding(const Curve& curve, double eps, double value) const;
 
   private:

@@ -1,5 +1,6 @@
 // Adds exactly sampled discrete noise to arrays. Each chunk of 256 draws has its own part of the stream, so that the
-// values do not depend on the number of threads. The time of sampling is random, as in all exact methods of this kind.
+// values do not depend on the number of threads. Sampling takes a random time, because the sampler repeats a draw until
+// the draw is accepted.
 #pragma once
 
 #include <cstddef>

@@ -13,20 +13,20 @@ namespace tightdp {
 namespace {
 
 #if !defined(__x86_64__)
-// Constants that are volatile, because the compiler would otherwise evaluate the tests below itself, in the usual
-// rounding mode.
+// Constants of the tests in arithmetic_fault(). Without `volatile`, the compiler would evaluate these tests itself, in
+// the usual rounding mode.
 volatile double one = 1, half_ulp = 0x1p-53, smallest = 0x1p-1022, subnormal = 0x1p-1074, half = 0.5;
 #endif
 
-// A line of hard_arguments.hpp. The C library returns the value `found`, and the exact value is `value` plus `rest`.
-// The error of `found` may be up to `units` units of 2^-53 |value|.
+// A test of one function at one argument, from a line of hard_arguments.hpp. The C library computes `found`, and the
+// exact result is `value` plus `rest`. The error of `found` is allowed to be at most `units` times 2^-53 |value|.
 struct Hard {
     const char* name;
     double found, value, rest, units;
 };
 
-// Returns whether the error of a function's value is larger than allowed. The difference found - value is exact if
-// `found` is close to `value` (Sterbenz). A difference that is not exact is far larger than the allowed error.
+// Returns whether the error of `found` is larger than allowed. The difference found - value is computed exactly if
+// `found` is close to `value` (Sterbenz). If the two are not close, the difference is far above the allowed error.
 bool off(const Hard& h) {
     return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
 }
@@ -43,8 +43,8 @@ const char* arithmetic_fault() noexcept {
 #endif
     if (!nearest || std::fegetround() != FE_TONEAREST) return "this thread does not round to nearest";
     if (!gradual)
-        return "this thread takes subnormal numbers for zero, as libraries built with -ffast-math make those "
-               "that load them";
+        return "this thread takes subnormal numbers for zero: a library that was built with -ffast-math "
+               "may have set this mode when it was loaded";
     return nullptr;
 }
 

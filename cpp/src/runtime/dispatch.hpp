@@ -16,8 +16,8 @@ const char* isa_name(Isa isa) noexcept;
 // Returns whether the environment variable TIGHTDP_ISA is unset or names an instruction set.
 bool isa_cap_is_known() noexcept;
 
-// The AES instructions that the library uses. Narrow instructions process one block at a time, and wide ones as many
-// blocks as a register holds. The baseline uses no AES instructions.
+// The AES instructions that the library uses. Narrow instructions encrypt one block at a time. Wide instructions
+// encrypt as many blocks as a register holds. The baseline uses no AES instructions.
 enum class AesUnit { none, narrow, wide };
 AesUnit aes_unit() noexcept;
 

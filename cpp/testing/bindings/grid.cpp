@@ -16,8 +16,8 @@ py::tuple weights(const GridLawHandle& h, double anchor, double spacing, double 
     return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
 }
 
-// Moves weights to the lattice with twice the spacing. The weights have the indices first, first + 1, ..., and the
-// 1-norm of their errors is at most `error`.
+// Moves weights from a lattice to the lattice with the double spacing coarse_h. The given weights have the indices
+// first, first + 1, ..., and the sum of their absolute errors is at most `error`.
 py::tuple coarse(std::vector<double> w, std::int64_t first, double error, double coarse_h, double tilt, bool upper) {
     const auto size = static_cast<double>(w.size());
     const Inexact fine{{first, std::move(w), 0}, error, 0, 0, static_cast<double>(first) + size - 1, size};

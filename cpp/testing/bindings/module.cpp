@@ -13,7 +13,7 @@ void bind_simd_math(py::module_& m);
 void bind_special(py::module_& m);
 
 PYBIND11_MODULE(_testing, m) {
-    m.doc() = "What tests need of tightdp's kernels: a device's code run by the host and parts of engines.";
+    m.doc() = "Functions for tests: parts of the engines, and device kernels that the host runs.";
     py::module_::import("tightdp._core");  // registers the types of streams and distributions
     bind_clipping(m);
     bind_contour(m);

@@ -7,10 +7,10 @@ import threading
 
 
 class RenewedLock:
-    """A lock for short operations, which ``with lock.now:`` takes and releases.
+    """A lock for short operations. A forked child has a new lock. Use ``with lock.now:`` to hold the lock.
 
-    A thread that held the lock when the process forked does not exist in the child, and so could never release the
-    lock there. The child therefore gets a new lock.
+    If another thread held the lock when the process forked, this thread does not exist in the child. The old lock would
+    never be released there.
     """
 
     __slots__ = ("now",)

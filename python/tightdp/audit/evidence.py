@@ -1,6 +1,7 @@
 """The evidence of an audit: limits of the true and false positive rates of a test, and bounds that follow from them.
 
-The test guesses from what a run released whether the run had the canary, a record that the auditor made up.
+A canary is a record that the auditor made up. The test sees what a run released, and guesses whether the data of the
+run held the canary.
 
 Statements and proofs are in docs/theory/audit.md.
 """
@@ -38,9 +39,10 @@ class Evidence:
     confidence : the probability that both limits hold, in (0, 1).
     threshold : the threshold of the scores.
     above : whether scores at or above the threshold are accepted.
-    runs : the number of runs behind the limits.
+    runs : the number of runs from which the limits were computed.
 
-    ``paired`` makes these objects, and raises the errors about arguments.
+    The function ``tightdp.audit.paired`` computes an ``Evidence`` from the scores of runs, and raises ValueError for a
+    wrong argument. ``Evidence`` itself checks no argument.
 
     >>> from tightdp.audit import Evidence
     >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)
@@ -90,10 +92,11 @@ class Evidence:
         """Returns whether the evidence contradicts a claimed account. If the claim is true, the answer is True with
         probability at most ``1 - confidence``.
 
-        ``claim`` is a mechanism or a composition. If the claim is true, power <= e^epsilon level + delta(epsilon) at
-        every epsilon. A similar inequality holds in the other direction, for 1 - level and 1 - power. Both inequalities
-        are checked with the upper bound of the claim's privacy profile. At small epsilons delta is large, and a few
-        runs can show a violation. Raises ValueError if "add" or "remove" is not proved for a mechanism of the claim.
+        ``claim`` is a mechanism or a composition. If the claim is true, two inequalities hold at every epsilon:
+        power <= e^epsilon level + delta(epsilon), and 1 - level <= e^epsilon (1 - power) + delta(epsilon). The first
+        uses delta for removing a record, and the second for adding one. Both are checked at ``SLOPES`` epsilons, with
+        upper bounds on delta. Small epsilons are among them, because a violation shows there after few runs. Raises
+        ValueError if "add" or "remove" is not proved for a mechanism of the claim.
         """
         for p, q, direction in self._list_test_directions():
             most = _compute_attack_log_rate_ratio(p, q)

@@ -1,4 +1,4 @@
-"""Private linear and ridge regression, which solves for the weights from one noisy second moment.
+"""Private linear and ridge regression. The weights are computed from one noisy second moment.
 
 The second moment is the sum of x x^T over the rows x = (features, 1, target). The release and its proof are those of
 ``DPPCA`` (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
@@ -50,11 +50,11 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     bounds : public (low, high) of the features, each a number or one number for each feature. Features are clipped to
         the bounds and mapped to [-1, 1]. Bounds lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as
         they are.
-    target_bounds : public (low, high) of the target, in the same range as ``bounds``. The target is clipped to these
-        bounds and mapped to [-1, 1]. Required.
+    target_bounds : public (low, high) of the target. The limits of ``bounds`` hold for these numbers too. The target is
+        clipped to these bounds and mapped to [-1, 1]. Required.
     max_norm : L2 bound on a mapped record (features, 1, target). A record of larger norm is scaled down to this norm.
         None takes sqrt(1 + (d + 1)/3) for d features. If mapped values are uniform, this is the root mean square of the
-        records' norms.
+        records' norms. If ``fit_intercept`` is False, records have no 1, and None takes sqrt((d + 1)/3).
     regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
         weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), about the largest eigenvalue of
         the noise. With a smaller penalty, the inverse of the second moment would be mostly noise.
@@ -171,7 +171,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         """Raises the errors that ``fit`` would raise about the settings.
 
-        Callers that charge before ``fit`` begins call this method first.
+        A caller that charges a budget before ``fit`` calls this method before the charge.
         """
         make_algorithm_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
@@ -194,7 +194,10 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _MomentPreparation:
-    """A function that maps features and targets by their bounds, and makes records (features, 1, target) of them."""
+    """A function that maps features and targets by their bounds, and makes records of them.
+
+    A record is (features, 1, target) if ``constant`` is True, and (features, target) otherwise.
+    """
 
     inputs: EstimatorScale
     output: EstimatorScale
@@ -234,7 +237,8 @@ def validate_regression_block(features: NDArray[Any], targets: NDArray[Any]) -> 
 def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the targets of a block as doubles, after ``validate_regression_block`` has checked them. NaN stays NaN.
 
-    Raises RuntimeError if targets are not numbers in a later pass.
+    Raises RuntimeError if a target is not a number. This happens only if a later pass over the blocks reads other
+    targets than the first pass.
     """
     try:
         return np.asarray(targets.astype(np.float64))
@@ -243,8 +247,8 @@ def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _solve_ridge_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
-    """Returns the weights that minimise the estimated squared error. The weights of the features come first. The
-    constant follows, if there is one.
+    """Returns the weights that minimise the estimated squared error plus the penalty. The weights of the features come
+    first, and the constant follows, if there is one.
 
     The constant has no penalty. Noise may make an eigenvalue tiny or negative, so all eigenvalues are raised to at
     least ``noise``, the standard deviation of the noise.

@@ -27,7 +27,7 @@ class Chain(CompositeTransformer):
     Further parameters
     ------------------
     transformers : a list of (name, transformer). Leave out the transformers' epsilon, noise_multiplier, ledger and
-        random_state. The chain's budget is divided equally among the transformers that release something
+        random_state. The chain's budget is divided equally among the transformers that release something.
 
     Further attributes: ``transformers_``, the fitted transformers with their names.
 

@@ -1,8 +1,8 @@
-"""Reads cells. Each cell is converted without regard to the other cells (docs/theory/exact.md, section 6).
+"""Reads the cells of tables. Each cell is converted without regard to other cells (docs/theory/exact.md, section 6).
 
-NumPy would give a list the type that fits all of its cells. A single text would turn all numbers into texts, and a
-single float64 would change values that were float32. The type of an array or a column counts as public. A list, a tuple
-or an array of objects has no such type, and each of its cells keeps its own type.
+From a list, NumPy would make an array of a type that fits all cells. A single text would turn all numbers into texts,
+and a single float64 would change values that were float32. The type of an array or a column counts as public. A list, a
+tuple or an array of objects has no such type, and each of its cells keeps its own type.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def as_column_of_cells(cells: Any) -> NDArray[Any]:
     if hasattr(cells, "to_numpy"):
         try:
             return np.asarray(cells.to_numpy(dtype=object, na_value=None))
-        except TypeError:  # not pandas: with a missing cell, to_numpy() would make floats of integers
+        except TypeError:  # Polars, whose to_numpy() would turn integers into floats if a cell is missing
             cells = cells.to_list()
     if hasattr(cells, "__array__"):
         return np.asarray(cells)
@@ -67,14 +67,17 @@ def list_column_types(X: Any) -> list[str]:
 
 
 def as_table_of_cells(rows: Any) -> NDArray[Any]:
-    """Returns an array as it is, and a list of rows as an array of objects. Raises ValueError if rows
-    differ in length."""
+    """Returns an array as it is, and a list of rows as an array of objects.
+
+    If rows differ in length, the array does not have two axes, or NumPy raises ValueError. Raises TypeError for an
+    array with a mask.
+    """
     _check.refuse_masked_array("X", rows)
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 
 def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns a mask of the cells that are equal in two columns: numbers as numbers, and texts as texts."""
+    """Returns, for each row, whether two columns have equal cells. A number never equals a text."""
     kinds = {one.dtype.kind, other.dtype.kind}
     if kinds <= set(NUMERIC) or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(one == other, dtype=np.bool_)
@@ -102,9 +105,9 @@ def as_label_of_cell(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels that are all of one type as an array of this type.
+    """Returns labels as an array. All labels must be of one kind, and the array has the type of this kind.
 
-    No label is converted to the type of another label. Raises TypeError if two labels have different types, or if a
+    No label is converted to the kind of another label. Raises TypeError if two labels have different kinds, or if a
     cell is not a label.
     """
     found = [as_label_of_cell(cell) for cell in cells]
@@ -150,7 +153,7 @@ def convert_cell_to_text(cell: Any) -> str:
 def convert_cell_value_to_text(cell: Any) -> str:
     """Returns ``write_cell_as_text`` of a cell.
 
-    If the cell is a number with more digits than Python writes, the error does not quote the digits.
+    Python refuses to write an integer with too many digits. The ValueError that is then raised quotes no digit.
     """
     try:
         return write_cell_as_text(cell)

@@ -61,15 +61,15 @@ def make_private(
     checkpoint: str | PathLike[str] | AfterFailure | None = None,
     distributed: Any = None,
 ) -> PrivateRun:
-    """Returns a run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
+    """Returns a run that trains ``model`` with differential privacy. Neither model nor optimizer is wrapped.
 
     Parameters
     ----------
     model : torch.nn.Module
         The model to train. Every parameter that requires a gradient is trained. No module of the model may mix the
         records of a batch.
-    optimizer : an optimizer of ``torch.optim`` over the trained parameters, which takes one gradient a step. Learning
-        rate schedulers work as usual.
+    optimizer : an optimizer of ``torch.optim`` over the trained parameters. A step of the optimizer may use only one
+        gradient. Learning rate schedulers work as usual.
     dataset : a data set that has a length and gives records by index.
     algorithm : the name of an algorithm, or its settings, an ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``.
         "dp-sgd" gives clipped gradients of Poisson batches with Gaussian noise to any optimizer (Abadi et al. 2016).
@@ -90,21 +90,22 @@ def make_private(
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.
     arithmetic : the way in which gradients are computed and added up. "auto" takes "products" for records of a form
         that "products" supports, and "exact" for other records. For AdaCliP, for DPIS and with a bound for each
-        parameter it always uses "exact". ``ways_`` of the run shows what was used.
-        "products" computes exact sums from one backward pass. If each record passes a linear layer once, its gradients
-        are added as products of integers. All other gradients are formed, that is computed entry by entry. "products"
-        supports linear layers, convolutions, embeddings, norm layers and modules that are made of these.
+        parameter, "auto" always takes "exact". ``ways_`` of the run shows what was used.
+        "products" computes exact sums from one backward pass. If each record passes a linear layer once, the gradients
+        of this layer are added as products of integers. All other gradients are formed, which means that they are
+        computed entry by entry. "products" supports linear layers, convolutions, embeddings, norm layers and modules
+        that are made of these.
         "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
         for all records and sees no values.
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
         assumes that the model keeps nothing between records.
         "float" computes norms from one backward pass without forming gradients, and adds floats. The account leaves the
         roundings of floats out (idealised arithmetic).
-    batches : a ``Batches``, which says how many records go through the model at once, whether they get random places,
-        and how records are collated.
-    release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
-        which ``losses_`` of the run then has. The charge stays the same. The loss takes a share of the charge, which
-        makes the noise on the gradients a little larger. ``noise_multiplier`` then holds for loss and gradients
+    batches : a ``Batches``, or None for its defaults. It says how many records go through the model at once, whether
+        each record gets a random row among these records, and how records are collated.
+    release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps.
+        ``losses_`` of the run then has these losses. The charge stays the same. The loss takes a share of the charge,
+        which makes the noise on the gradients a little larger. ``noise_multiplier`` then holds for loss and gradients
         together. ``release_loss`` must be None for "dpis", whose batches are not uniform samples.
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
         which is for experiments and never for a release.
@@ -112,13 +113,14 @@ def make_private(
         release. Leave it out if you continue a run by ``load_state_dict``, because the ledger was charged already.
     checkpoint : a folder, which is made if it does not exist. Only the first process uses it. Every step is recorded in
         the folder before it releases anything, and ``fit`` and ``save`` save the model and the optimizer in it. If the
-        folder holds a run, this run is continued, on any number of processes. Its charges stay charged, the ledger is
-        not charged again, and the keys of random numbers are new. With a ledger, a copy of the folder that falls behind
-        another copy is refused. A run that an error ended goes on only with ``AfterFailure(folder)``.
+        folder holds a run, this run is continued, on any number of processes. The ledger is not charged again, and the
+        keys of random numbers are new. With a ledger, a copy of the folder is refused if another copy has recorded more
+        steps. If an error ended the run, the run goes on only with ``AfterFailure(folder)``.
     distributed : None trains on all processes of ``torch.distributed`` if it is initialised. Then every process calls
         ``make_private``, ``step`` and ``fit`` in the same order. Parameters and buffers start as those of rank 0, and
-        ``batch_size`` is the size of a batch of all processes together. With a ``physical_size`` the ranks take
-        physical batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes.
+        ``batch_size`` is the size of a batch of all processes together. If ``batches`` has a ``physical_size``, the
+        processes take physical batches in turn. False trains on this process alone, and a ``ProcessGroup`` trains on
+        the processes of this group.
 
     Returns
     -------
@@ -166,7 +168,7 @@ def make_private(
         poisson_loader.check_torch_dataset(dataset)
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None
-        # This refuses bad options before the number of records is released.
+        # This loader is made only to check the options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_ledger(book)

@@ -4,7 +4,8 @@
 // aliasing error is bounded by M at two auxiliary abscissae, one on each side of c.
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
-// host, and contour/batch/curve.hpp on a device. A Curve has
+// host, and contour/batch/curve.hpp on a device. Below, sd is the standard deviation of the tilted privacy loss
+// (Planner::sd_). The moment generating function of one step may have the relative error e^-log_inverse. A Curve has
 //     bool at(c, Cumulants&)              estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps
 //     Status choose_length(plan, sd, need, log_inverse)
@@ -35,7 +36,8 @@ struct Plan {
     double c = 0;          // the abscissa
     double epsilon = 0;    // epsilon, or an estimate of it if delta was given
     double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
-    // Whether c belongs to a saddle point. Otherwise c is chosen from a first solution.
+    // Whether the estimate of epsilon or log_delta is near the result. It is near if the search for the saddle point
+    // met the target, or if the plan is made from a first solution (invert.hpp). Otherwise, balance() chooses c.
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // the sum runs over the points c + i m step, m = 0..count
@@ -47,9 +49,9 @@ struct Plan {
 // Largest phase, the argument of a sine and a cosine, that is reduced precisely enough (contour.md, section 5.2).
 inline constexpr double kMostPhase = 1e5;
 
-// Finds the saddle point for a given ln delta (`by_delta`) or epsilon by Newton's method in ln c within a bracket. With
-// V = saddle_curvature(), ln delta falls with c at the rate c V, and epsilon grows at the rate V. Returns false if
-// there are too many nodes.
+// Finds the saddle point (saddle.hpp) by Newton's method in ln c within a bracket, and writes it to `best`. `target` is
+// ln delta if `by_delta`, and epsilon otherwise. Let V be saddle_curvature(). As c grows, ln delta falls at the rate
+// c V, and epsilon grows at the rate V. Returns false if there are too many nodes.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, double c_first, Saddle& best) {
     double low = 1e-13, high = 1e13, c = clamped(c_first, 1e-6, 1e6);
@@ -77,15 +79,20 @@ class Planner {
     TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
         : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
-    // Makes the plan, and places nodes on the curve that are precise enough for the plan. `target` is ln delta if
-    // `by_delta`, and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1
-    // if there is none.
+    // Makes the plan, and makes the curve place nodes that are precise enough for the plan. `target` is ln delta if
+    // `by_delta`, and epsilon otherwise. known_log_delta is 1 unless invert() has solved with an earlier plan. In that
+    // case `target` is an epsilon, and known_log_delta is ln delta at this epsilon, computed with the earlier plan.
     TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
 
   private:
+    // Chooses the auxiliary abscissae that allow the smallest period with a tolerated aliasing error, and sets the step
+    // to 2 pi / period. Returns false if there are too many nodes or no finite period.
     TIGHTDP_HD_STAGE bool choose_period();
+    // Tries the right auxiliary abscissa at the distance widths / sd_. Keeps this abscissa and returns true if it
+    // requires a smaller period than the current one.
     TIGHTDP_HD_STAGE bool better_right(double widths);
     TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
+    // Return ln of the error of delta that is tolerated from one source, and ln of the factor M(c) e^{-c eps}.
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
     TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
     // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This logarithm measures the digits
@@ -145,11 +152,13 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
     return period < HUGE_VAL;
 }
 
-// Moves the abscissa towards 0 as long as each move shortens the period.
+// Moves the abscissa towards 0 as long as each move shortens the period. If the plan is not consistent, the missing one
+// of epsilon and log_delta is estimated anew after each move.
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
-    // A loss of a factor of e^8 by cancellation leaves twelve of the sixteen digits of a double.
+    // Cancellation by a factor of e^8 leaves twelve of the sixteen digits of a double. If the first abscissa loses more
+    // than e^5, the moves may lose another factor of e^3.
     const double most_lost = larger(8.0, lost() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
@@ -196,12 +205,14 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // If q is small and sigma large, the distribution that is tilted to c has a second lobe far to the right. As c
-    // grows, the mean jumps to this lobe, and no abscissa is a saddle point for some epsilons.
+    // If the sampling probability is small and the noise large, the tilted distribution has a second lobe far to the
+    // right. As c grows, the mean of the tilted distribution jumps to this lobe. Then no abscissa is a saddle point for
+    // some epsilons, and the search above misses the target.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
-    // Near the pole at 0, the left tail of e^{cx} delta(x) is long. Therefore an abscissa below 2/sd is moved up to
-    // 2/sd, or less far if the variance of the tilted distribution jumps at the new abscissa because of a far lobe.
+    // If c is close to 0, which is a pole of the integrand, e^{cx} delta(x) has a long left tail, and the period would
+    // be large. Therefore an abscissa below 2/sd is moved up to 2/sd. The move is shorter if a far lobe makes the
+    // variance of the tilted distribution jump.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;
@@ -213,8 +224,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
         if (!balance(by_delta, target)) return Status::too_many_nodes;
     const double log_inverse = std::log(32 * (1 + curve_.total_count()) / tolerance_) + larger(0.0, lost());
-    // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), rho is a bound on
-    //M(c + is)/M(c)| beyond the end S of the line, and S is at least 1/sd.
+    // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), and S is the end
+    // of the line, which is at least 1/sd. rho is a bound on |M(c + is)/M(c)| for s >= S.
     const double need = larger(log_front() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
     Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
     if (status != Status::certified) return status;

@@ -11,8 +11,9 @@
 
 namespace tightdp::contour {
 
-// Values at the nodes u for "replace": ln W(u), the posterior weights at u and at -u, the loss ln W(u) - ln W(-u), and
-// the error of this loss in units of 2^-53.
+// Values at the nodes u for the neighbouring relation "replace". `ahead` is ln W(u). `bright` and `faint` are the
+// posterior weights (node_sums.hpp) at u and at -u. `loss` is the privacy loss ln W(u) - ln W(-u), and `eta` is the
+// error of `loss` in units of 2^-53.
 struct ReplacedNodes {
     std::vector<double> ahead, bright, faint, loss, eta;
 };
@@ -25,8 +26,9 @@ class SampledMgf {
     const Pair& pair() const { return pair_; }
     double count() const { return count_; }
 
-    // Places nodes for the abscissae up to c_most + is, |s| <= s_most. The trapezoid rule and the finite range of nodes
-    // each have a relative error of at most e^{-log_inverse}. Returns false if this takes more than most_nodes nodes.
+    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
+    // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
+    // this accuracy takes more than most_nodes nodes.
     bool place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
     // Estimates count * ln M and its derivatives at c <= c_most.
@@ -43,7 +45,7 @@ class SampledMgf {
     double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
-    // Returns the largest |loss| of a node. Its product with |s|, a phase, must be at most kMostPhase.
+    // Returns the largest |loss| of a node. The phase |s loss| must be at most kMostPhase (inversion/plan.hpp).
     double largest_loss() const;
 
   private:
@@ -52,7 +54,7 @@ class SampledMgf {
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
 
-    // Compute the values at the nodes and the moments for "replace".
+    // Compute, for the relation "replace", the values at the nodes and the moments at the abscissa c.
     void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
     void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
                           double* weights) const;
@@ -65,8 +67,8 @@ class SampledMgf {
     ReplacedNodes both_;
 };
 
-// Largest numbers of nodes. With more nodes the grid engine is faster. kMaxNodes is for the final sums, and
-// kMaxGuideNodes for the about thirty sums that guide the choice of the abscissa.
+// Largest numbers of nodes. With more nodes the grid engine is faster. kMaxNodes is the limit for the final sums. The
+// limit kMaxGuideNodes is smaller, because about thirty sums are computed before the abscissa is chosen.
 inline constexpr std::int64_t kMaxNodes = 1 << 18;
 inline constexpr std::int64_t kMaxGuideNodes = 1 << 14;
 

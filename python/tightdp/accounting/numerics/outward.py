@@ -1,4 +1,4 @@
-"""Arithmetic on ranges, rounded outward, so that a formula of ranges needs no separate error analysis.
+"""Arithmetic on ranges of numbers. Each result is rounded outward, so a formula needs no separate error analysis.
 
 The four operations are rounded correctly, so their results are widened by one ulp on each side. The results of exp,
 expm1, log, log1p and sqrt of the C library are widened by four ulps. The C libraries in use state errors of at most two
@@ -91,9 +91,9 @@ def as_range(x: Number) -> Range:
 
 
 def _widen_by_one_rounding(lo: float, hi: float) -> Range:
-    """Returns the range from ``lo`` to ``hi``, widened by one rounding on each side.
+    """Returns the range from ``lo`` to ``hi``, moved outward by one float on each side.
 
-    An end that is 0 stays 0. Such an end is exact, because products and quotients here do not underflow to 0.
+    An end that is 0 stays 0. Such an end is exact, because the callers let no product or quotient underflow to 0.
     """
     return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 
@@ -114,7 +114,7 @@ def _add_ends_of_ranges_down(x: float, y: float) -> float:
 
 
 def _build_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
-    """Returns the extension of ``function`` to ranges.
+    """Returns a function that maps a range to a range that contains all values of ``function`` on it.
 
     ``function`` is increasing, exact at 0, and never below ``least``.
     """
@@ -127,34 +127,34 @@ def _build_range_function(function: Callable[[float], float], least: float = -IN
     return apply_to_range
 
 
-def _compute_exp_of_range(x: float) -> float:
+def _compute_exp_of_end(x: float) -> float:
     try:
         return math.exp(x)
     except OverflowError:
         return INF
 
 
-def _compute_expm1_of_range(x: float) -> float:
+def _compute_expm1_of_end(x: float) -> float:
     try:
         return math.expm1(x)
     except OverflowError:
         return INF
 
 
-def _compute_log_of_range(x: float) -> float:
+def _compute_log_of_end(x: float) -> float:
     return math.log(x) if x > 0 else -INF
 
 
-def _compute_log1p_of_range(x: float) -> float:
+def _compute_log1p_of_end(x: float) -> float:
     return math.log1p(x) if x > -1 else -INF
 
 
-def _compute_sqrt_of_range(x: float) -> float:
+def _compute_sqrt_of_end(x: float) -> float:
     return math.sqrt(x) if x > 0 else 0.0
 
 
-exp = _build_range_function(_compute_exp_of_range, 0.0)
-expm1 = _build_range_function(_compute_expm1_of_range, -1.0)
-log = _build_range_function(_compute_log_of_range)
-log1p = _build_range_function(_compute_log1p_of_range)
-sqrt = _build_range_function(_compute_sqrt_of_range, 0.0)
+exp = _build_range_function(_compute_exp_of_end, 0.0)
+expm1 = _build_range_function(_compute_expm1_of_end, -1.0)
+log = _build_range_function(_compute_log_of_end)
+log1p = _build_range_function(_compute_log1p_of_end)
+sqrt = _build_range_function(_compute_sqrt_of_end, 0.0)

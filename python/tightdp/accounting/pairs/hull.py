@@ -1,7 +1,8 @@
-"""Convex curves through points, and the pairs with these curves (docs/theory/derived.md section 3).
+"""Convex curves through points, and pairs that have these curves (docs/theory/derived.md section 3).
 
-A curve is delta as a function of x = e^epsilon. The masses of a pair are differences of slopes of its curve. Slopes are
-exact fractions, so the masses are accurate even if two points are very close.
+A pair (P, Q) consists of two distributions of the output on neighbouring data sets. Its curve is delta as a function of
+x = e^epsilon. The masses of P and Q are computed from differences between slopes of the curve. Slopes are exact
+fractions, so the masses are accurate even if two points are very close.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ULP = 2.0**-53
 
 
 class Point(NamedTuple):
-    """A point of a curve: delta is ``value`` at ``x``, and ``epsilon`` is the logarithm of ``x`` up to a rounding."""
+    """A point of a curve. Delta is ``value`` at ``x``, and ``epsilon`` is the rounded logarithm of ``x``."""
 
     epsilon: float
     x: Fraction
@@ -32,7 +33,7 @@ class Point(NamedTuple):
 def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     """Returns the corners of the lower convex hull of points with ascending x.
 
-    A point above an earlier corner is first lowered to the height of this corner, so the hull never rises.
+    A point above the corner before it is first lowered to the height of this corner, so the hull never rises.
     """
     hull: list[Point] = []
     for point in points:
@@ -52,8 +53,8 @@ def compute_slope_of_hull(one: Point, other: Point) -> Fraction:
 def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
     """Returns a ``PrivacyLoss`` whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
-    A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the losses of the pairs (P, Q) and (Q,
-    P).
+    Each point is (x, value) with x > 0, where ``value`` is an upper bound on delta(log x). ``largest`` is an upper
+    bound on the absolute values of the losses.
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # the curve is 1 - x for x <= e^-largest, and 0 for x >= e^largest

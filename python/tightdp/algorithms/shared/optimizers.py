@@ -1,4 +1,4 @@
-"""Optimizers, which take steps along released gradients. These steps are post-processing and cost no privacy."""
+"""Optimizers, which take steps along released gradients. The steps are post-processing, so they cost no privacy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stepper(Protocol):
 
 
 def check_algorithm_optimizer(name: str, value: Any) -> Any:
-    """Returns an algorithm's optimizer. Raises TypeError if it has no ``make_stepper``."""
+    """Returns ``value``, the argument ``name`` of an algorithm. Raises TypeError unless it has ``make_stepper``."""
     if not callable(getattr(value, "make_stepper", None)):
         raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
     return value

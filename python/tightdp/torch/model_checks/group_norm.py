@@ -14,7 +14,7 @@ _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
 
 
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
-    """Replaces each batch norm by a GroupNorm, and returns the model, which is changed in place.
+    """Replaces each batch norm of a model by a GroupNorm. Changes the model in place, and returns the model.
 
     The new layers use the weight and bias parameters of the old layers, so an existing optimizer stays valid. The
     running statistics of the old layers are dropped, because they describe the batches of earlier training. A model
@@ -56,7 +56,7 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 def _count_norm_groups(groups: int, channels: int) -> int:
     """Returns the largest common divisor that leaves at least two channels in a group.
 
-    If a group has one channel and there are no other axes, GroupNorm maps every value to 0.
+    If a group has one channel and the array has no axes besides records and channels, GroupNorm maps every value to 0.
     """
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -1,7 +1,7 @@
 """The axis of ``torch.func.vmap`` along which the records of a batch lie, and access to the arrays of all records.
 
-``torch.func.vmap`` shows a model a batch of one record, and computes every operation for all records at once. So row k
-of every result of the model is a function of record k alone (docs/theory/clipping.md, section 5).
+The code of a model sees a batch of one record. ``torch.func.vmap`` computes every operation for all records at once. So
+row k of every result of the model is a function of record k alone (docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .call_rules import Unsupported
 
 
 class RecordAxis:
-    """The axis of ``records`` records. It takes each record through a model alone, and computes on arrays with all
-    records."""
+    """The axis along which ``records`` records lie. Its methods apply a model to each record alone, and call functions
+    with the arrays of all records."""
 
     def __init__(self, records: int) -> None:
         self.records = records
@@ -31,10 +31,11 @@ class RecordAxis:
     def take_records(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
     ) -> Any:
-        """Returns ``then(losses)`` for the losses of all records, of shape (records,). Each record is a batch of one.
+        """Applies the model to each record of a batch alone. Returns ``then(losses)``, where ``losses`` is the array of
+        the losses of all records.
 
-        ``then`` is called inside ``torch.func.vmap``. The backward pass, in which activation checkpoints repeat
-        computations, must run there too.
+        ``then`` is called inside ``torch.func.vmap``. So ``then`` can run the backward pass, which must be inside as
+        well, because activation checkpoints repeat parts of the forward pass in it.
         """
         tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
@@ -44,7 +45,7 @@ class RecordAxis:
             return array
 
         def take_single_record(numbers: Any, *one: Any) -> Any:
-            """Returns the loss of one record. Appends the result of ``then``, which gets the losses of all records."""
+            """Returns the loss of one record. Calls ``then`` with the losses of all records, and keeps its result."""
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
@@ -74,8 +75,8 @@ class RecordAxis:
     ) -> Any:
         """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
 
-        ``function`` gets an array for each of ``tensors``, whose first axis is the axis of records. A tensor that all
-        records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
+        ``function`` gets one array for each of ``tensors``. The first axis of an array is the axis of records. A tensor
+        that all records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
         ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records, or if the call is made inside
         another transform of ``torch.func``.
         """
@@ -156,8 +157,8 @@ the forward pass, and PyTorch raises an error.
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses with respect to each tensor, or None if the losses do not depend on
-    it."""
+    """Returns, for each tensor in ``of``, the gradient of the sum of the losses. The gradient is None if the losses do
+    not depend on the tensor."""
     if not of:
         return ()
     total = losses.sum()

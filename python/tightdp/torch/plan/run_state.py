@@ -16,7 +16,7 @@ VERSION = 1
 
 
 def make_run_name() -> str:
-    """Returns a random name for a run. The name shows whether a saved state is of this run or of another one."""
+    """Returns a random name for a run. A saved state has the name of its run, so states of other runs are noticed."""
     return secrets.token_hex(16)
 
 
@@ -42,7 +42,7 @@ def read_record_count_of_run(given: Any) -> int:
 def read_run_name(given: Any, label: str) -> str:
     """Returns the name of the run in a state. Raises ValueError unless the state has the form of ``make_run_state``."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
-        raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
+        raise ValueError(f"{label} must be what a run's state_dict returned, in format {VERSION}")
     check_json_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
     name: str = read_json_value(str, given["run"], f"{label}.run")
     if not re.fullmatch("[0-9a-f]{32}", name):
@@ -63,7 +63,11 @@ def restore_run_state(
     *,
     after_failure: bool = False,
 ) -> str:
-    """Charges the steps by which a saved state is ahead of the account. Returns the name of the saved run."""
+    """Brings the account to a saved state. Steps of the state that the account has not charged are charged.
+
+    ``given`` is the saved state, and ``run`` is the name of the run that restores it. Returns the name of the saved
+    run. Raises ValueError for a state of another plan, and for a run that an error ended unless ``after_failure``.
+    """
     name, expected = read_run_name(given, label), make_run_state(run, account, parameters)
     try:
         check_same_json(given["plan"], expected["plan"], "plan")
@@ -80,9 +84,9 @@ def restore_run_state(
     failures = _read_run_count(given["failures"], f"{label}.failures", 0)
     if failures > account.failures and not after_failure:
         raise ValueError(
-            f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, give "
-            "checkpoint=AfterFailure(folder), or load_state_dict(state, after_failure=True), which the statement then "
-            "says"
+            f"{label} must be of a run that no error ended: the error itself may reveal something about a record. To "
+            "go on, give checkpoint=AfterFailure(folder), or load_state_dict(state, after_failure=True). The "
+            "statement will then mention the error"
         )
     account.take_up_state(given, steps)
     account.accept_failures(failures)

@@ -28,18 +28,19 @@ def fork_torch_generators(device: Any) -> Any:
 def run_uncompiled() -> Any:
     """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch compiles nothing under ``torch.func``. Without this context, PyTorch would instead compile the code that
-    records a forward pass.
+    PyTorch cannot compile code that runs under ``torch.func``. Without this context, PyTorch would compile this
+    library's own functions instead, those that record the calls of a forward pass.
     """
     return torch.compiler.set_stance("force_eager")
 
 
 class RunCoins:
-    """The seeds (coins) of the global generators of PyTorch, NumPy and ``random``, from a key that only the run knows.
+    """Makes the seeds (coins) of the global generators of PyTorch, NumPy and ``random`` from a secret key of the run.
 
     Augmentation and dropout draw from these generators. With a known seed, such as that of ``torch.manual_seed(0)``,
-    one more record would shift the draws of all later records (docs/theory/training.md, section 9). Giving a ``seed``
-    instead of the ``key`` makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
+    one more record would shift the draws of all later records (docs/theory/training.md, section 9). All processes of a
+    run have the same ``key``. Without a ``key``, the key follows from ``seed``, which makes all draws repeatable, for
+    experiments. Without both, the key is random.
     """
 
     def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
@@ -47,15 +48,18 @@ class RunCoins:
         self._key = made if key is None else key
 
     def make_record_seed(self, number: int, index: int) -> int:
-        """Returns the seed for reading a record in draw ``number``. It does not depend on other records."""
+        """Returns the seed for reading record ``index``, which does not depend on other records.
+
+        ``number`` is that of a batch or of a check.
+        """
         return self._make_seed("record", number, index)
 
     def make_model_seed(self, number: int, rank: int) -> int:
-        """Returns the seed of PyTorch's generators for a pass of records through the model, on one process."""
+        """Returns the seed of PyTorch's generators for pass ``number`` through the model, on process ``rank``."""
         return self._make_seed("model", number, rank)
 
     def make_common_seed(self, number: int) -> int:
-        """Returns the seed of NumPy and ``random`` for a pass. Their draws are the same on all processes."""
+        """Returns the seed of NumPy and ``random`` for pass ``number``. The seed is the same on all processes."""
         return self._make_seed("common", number, 0)
 
     def _make_seed(self, *what: str | int) -> int:
@@ -66,11 +70,12 @@ class RunCoins:
 
 
 def draw_order_of_checks(records: int, seed: int) -> list[int]:
-    """Returns an order of record numbers with each record three times, to check that nothing is kept between records.
+    """Returns the order in which a check reads records. The check finds out whether one record changes what later
+    records give.
 
-    The order begins with record 0 twice in a row. These two readings show a change that happens with every record. The
-    rest of the order is random. A change that happens rarely, or only after certain records, shows if it happens
-    between two occurrences of a record.
+    Each record is read three times. Record 0 is read twice at the start, which shows a change that every record causes.
+    The rest of the order is random. A change that only some records cause shows if it happens between two readings of
+    the same record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)
@@ -122,13 +127,13 @@ def seed_torch_generators(device: Any, seed: int) -> None:
 
 
 class CoinGuard(TorchFunctionMode):
-    """A context for records that pass a model side by side. It ensures that PyTorch draws only with the run's seeds.
+    """A context for records that go through a model together. It ensures that PyTorch draws only with the run's seeds.
 
-    PyTorch's draws for a record follow from its place among the records that go through the model together. If the
-    draws were known, as after ``torch.manual_seed(0)``, one more record would give each later record the draws of its
-    neighbour. So the generators must keep the seed that the run gave them. The seeds are checked at each call of a
-    function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function gets its own
-    generator (docs/theory/training.md, section 9).
+    PyTorch's draws for a record follow from its place among the records that go through the model together. One more
+    record would give each later record the draws of its neighbour. This would show if the draws were known, as after
+    ``torch.manual_seed(0)``. So the generators must keep the seed that the run gave them. The seeds are checked at each
+    call of a function of PyTorch and at the end of the context. Raises ValueError for another seed, or if a function
+    gets its own generator (docs/theory/training.md, section 9).
     """
 
     def __enter__(self) -> Any:
@@ -153,8 +158,8 @@ class CoinGuard(TorchFunctionMode):
         if kwargs.get("generator") is not None:
             raise ValueError(
                 f"model and loss_fn must draw from the global generators of PyTorch, which a run seeds by its own key: "
-                f"{_name_torch_function(func)} was given a generator of its own. Its draws go by the place of a record "
-                f"in its batch, so that one more record would change those of others. Leave generator= out"
+                f"{_name_torch_function(func)} was given a generator of its own. The draws for a record depend on its "
+                f"place in the batch, so one more record would change the draws for others. Leave generator= out"
             )
         return func(*args, **kwargs)
 
@@ -188,7 +193,7 @@ def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callabl
 
 
 def read_parts_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
-    """Yields the parts, and restores the global generators after reading each part."""
+    """Yields the parts of ``parts``. Restores the global generators each time a part was read."""
     while True:
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             found = list(islice(parts, 1))

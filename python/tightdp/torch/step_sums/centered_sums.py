@@ -1,6 +1,7 @@
 """The exact sums of AdaCliP, which centres and scales gradients coordinate by coordinate before it clips them.
 
-The centre and the scale are estimated from past releases, as in ``tightdp.train`` (docs/theory/adaclip.md).
+The centre and the scale follow from running moments: means and variances of the coordinates, estimated from past
+releases as in ``tightdp.train`` (docs/theory/adaclip.md).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ..plan.plan import Plan
 
 
 def make_adaclip_moments(plan: Plan, size: int) -> AdaCliPMoments:
-    """Returns the running moments of a run that trains ``size`` numbers."""
+    """Returns the running moments of a run whose parameters have ``size`` numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability
     return AdaCliPMoments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
 
 
 class MomentsState:
-    """The running moments as a part of a run's state. They are learned from releases alone."""
+    """The part of a run's saved state that has the running moments. They are learned from releases alone."""
 
     def __init__(self, moments: AdaCliPMoments) -> None:
         self._moments = moments
@@ -40,9 +41,7 @@ class MomentsState:
         for name, expected in self.export_state().items():
             found = given.get(name) if isinstance(given, dict) else None
             if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
-                raise ValueError(
-                    f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it"
-                )
+                raise ValueError(f"state must hold the {name} that AdaCliP learned, {len(expected)} numbers in float64")
             if not bool(torch.isfinite(found).all()):
                 raise ValueError(f"state must hold a finite {name}")
 
@@ -74,7 +73,7 @@ class CenteredSums(ExactSums):
         return self._release_on_host(source)  # the moments are in host memory
 
     def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
-        """Returns estimates of the mean gradient, and updates the moments by them. Call this once a step."""
+        """Returns the estimated mean gradient of each parameter, and updates the moments. Call this once a step."""
         noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid_step
         gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])

@@ -1,8 +1,8 @@
 """Compositions with few outcomes, summed one by one (docs/theory/closed-forms.md section 8).
 
 P and Q are the distributions of the output on two neighbouring data sets. Each step has a few atoms, which are possible
-values of its privacy loss. The order of the steps of one mechanism does not matter. So an outcome is given by how many
-steps have each of the possible losses. The curve of a composition is delta as a function of epsilon.
+values of its privacy loss. The order of the steps of one mechanism does not matter. So an outcome states, for each of
+the possible losses, how many steps have this loss. The curve of a composition is delta as a function of epsilon.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ a second."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
 """Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
-"""Largest number of products in computing the likelihood ratios of an allocation. So many take a fifth of a second."""
+"""Largest number of multiplications for the likelihood ratios of an allocation. They take a fifth of a second."""
 _MOST_LOG = 600.0
 """Largest logarithm of the likelihood ratios of an allocation, and of the number of ways to choose its steps. The
 exponentials of such logarithms are doubles, far from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
 """Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
 _UNRESOLVED = 1e-50
-"""Bound on a mass whose computed value is 0. Masses are computed with sixty digits from numbers of at most 1."""
+"""Bound on a mass whose computed value is 0. Such a mass is a difference of numbers of at most 1, computed with sixty
+digits."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
@@ -87,13 +88,13 @@ def _count_outcome_multisets(kinds: int, size: int) -> int:
 
 
 def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
-    """Returns an upper bound of the number of Q's atoms, including the atom where P has no mass."""
+    """Returns an upper bound on the number of Q's atoms in one step, including the atom where P has no mass."""
     found = count_loss_atoms(mechanism.mechanism) or 0
     return found + may_have_atom_at_infinity(mechanism.mechanism) if found else 0
 
 
 def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool:
-    """Tells whether the likelihood ratios of an allocation take little work and stay in range."""
+    """Tells whether computing the likelihood ratios of an allocation takes little work and cannot overflow."""
     steps, k = mechanism.steps, mechanism.selected
     columns = min(steps, count_loss_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
@@ -108,7 +109,7 @@ def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool
 
 
 def _has_two_outcome_tables(mechanism: m.Mechanism) -> bool:
-    """Tells whether the mechanism is bounded by two different distributions, one for each end of a bound."""
+    """Tells whether the lower and the upper end of a bound come from different distributions of the mechanism."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
@@ -123,9 +124,10 @@ def build_allocation_outcome_curve(
     direction: Direction,
     most: int,
 ) -> PrivacyCurve | None:
-    """Returns the curve of an allocation whose step is bounded by the distributions ``less`` and ``more``.
+    """Returns bounds on the curve of a random allocation of ``selected`` out of ``steps`` steps.
 
-    Returns None if one of them leads to more than ``most`` outcomes, or to ratios that are out of range.
+    The atoms ``less`` of one step give the lower bound, and the atoms ``more`` give the upper bound. Returns None if
+    one of the two leads to more than ``most`` outcomes, or to likelihood ratios that could overflow.
     """
     for few in (less, more):
         outcomes = _count_outcome_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
@@ -209,7 +211,7 @@ class _OutcomeTable(NamedTuple):
     def estimate_root(self, delta: float) -> float:
         """Returns the approximate epsilon at which the curve has the value ``delta``.
 
-        Between two neighbouring losses delta is linear in e^eps.
+        The epsilon is interpolated, because delta is linear in e^epsilon between two neighbouring losses.
         """
         beyond = delta - 0.5 * (self.infinity.lo + self.infinity.hi)
         left, right = -1, len(self.low) - 1  # the curve is above delta at ``left``, and not at ``right``
@@ -284,11 +286,15 @@ def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
 
 
 class _OutcomeMultisets:
-    """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
+    """The table of all multisets of ``size`` things of ``kinds`` kinds.
 
-    A multiset is written as a row of size + kinds - 1 places. A bar is at kinds - 1 places, and a thing at each other
-    place. The bars separate the kinds. One description is the places of the bars, whose distances give the number of
-    things of each kind. The other description is the places of the things, which give the kind of each thing.
+    A thing is a step or a use of a mechanism, and its kind is its outcome.
+
+    A row of the array ``columns`` describes a multiset in one of two ways, whichever needs fewer columns. If
+    ``by_kind`` is True, the row has the number of things of each kind. Otherwise, it has the kind of each thing.
+
+    The rows are found by stars and bars. A multiset is a row of size + kinds - 1 places, with bars at kinds - 1 of the
+    places and a thing at each other place. The bars separate the kinds.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -338,7 +344,7 @@ class _OutcomeMultisets:
     def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
         """Returns, for each multiset, the elementary symmetric polynomial of degree k of the ratios of its things.
 
-        The ratios are in [0, 1]. Only sums and products of such numbers are computed, so no digits are lost by
+        The ratios are in [0, 1]. Only sums and products of nonnegative numbers are computed, so no digits are lost by
         cancellation.
         """
         found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
@@ -360,7 +366,7 @@ class _OutcomeMultisets:
 
 
 def _list_symmetric_terms_of_outcomes(ratio: np.longdouble, counts: NDArray[np.int64], k: int) -> list[_Long]:
-    """Returns C(n, j) ratio^j for the ``counts`` n, at j = 0, ..., k."""
+    """Returns, for each j = 0, ..., k, the array of C(n, j) ratio^j for all n in ``counts``."""
     n = counts.astype(np.longdouble)
     found = [np.ones_like(n)]
     for j in range(k):
@@ -369,7 +375,7 @@ def _list_symmetric_terms_of_outcomes(ratio: np.longdouble, counts: NDArray[np.i
 
 
 def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
-    """Returns the outcomes of one step or one allocation."""
+    """Returns the outcomes of one use of a mechanism. One use of a ``RandomAllocation`` has many steps."""
     if isinstance(mechanism, m.RandomAllocation):
         return _build_allocated_outcomes(
             list_loss_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
@@ -398,10 +404,12 @@ def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
 
 
 def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
-    """Returns the outcomes of an allocation of ``k`` of the ``steps`` (docs/theory/allocation.md, Theorem 1).
+    """Returns the outcomes of a random allocation of ``k`` out of ``steps`` steps (docs/theory/allocation.md,
+    Theorem 1).
 
-    Under Q the steps are independent. The ratio of P's mass to Q's mass is e_k / C(steps, k), where e_k is the
-    elementary symmetric polynomial of degree k of the ratios of the steps.
+    ``few`` has the atoms of one step in the direction "remove". Under Q the steps are independent. The ratio of P's
+    mass to Q's mass is e_k / C(steps, k), where e_k is the elementary symmetric polynomial of degree k of the
+    likelihood ratios of the steps.
     """
     base = _convert_atoms_to_outcomes(few)
     hidden = few.hidden.lo > 0
