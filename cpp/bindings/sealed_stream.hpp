@@ -1,4 +1,5 @@
-// A random stream whose key Python cannot read. The key is overwritten when the stream is destroyed.
+// A random stream whose key Python cannot read. The key and its round keys are overwritten when the stream is
+// destroyed.
 #pragma once
 
 #include "tightdp/random/tile.hpp"

@@ -2,13 +2,14 @@
 
 #include <stdexcept>
 
-// The fibers of on_host.hpp need the GNU C library. A build for another C library lacks these tests.
+// The threads of an emulated device are fibers (on_host.hpp), which need the GNU C library. With another C library, the
+// functions of this file throw, and the tests that call them are skipped.
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
 #include "contour/batch/setting.hpp"
 #include "on_host.hpp"
-// The next includes follow on_host.hpp, which defines the names of a device.
+// The next includes must come after on_host.hpp, because they use the device's names that it defines.
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
@@ -25,6 +26,7 @@ using namespace cuda;
 
 constexpr int kAddThreads = 64;
 
+// Computes a clipped sum with the kernels that serve a device of this size. Returns a text that names these kernels.
 template <class T>
 std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     std::vector<DeviceSegment> table;
@@ -72,7 +74,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
-// Does the work of clipping/exact_sum.cu on a device of `blocks` blocks.
+// Does the work of clipping/exact_sum.cu on a device that `blocks` thread blocks keep busy.
 template <class T>
 void emulate_exact(const ClipRequest& r, std::int64_t blocks) {
     std::vector<DeviceSegment> table;
@@ -95,10 +97,11 @@ void emulate_exact(const ClipRequest& r, std::int64_t blocks) {
     launch(ceiling(clip.columns, kSumThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
+// Packs an operand of a product as the device does. `packed_lines` is the number of its lines with padding.
 template <int digits, class Operand>
 std::vector<unsigned char> pack(const Operand& from, std::int64_t packed_lines, const ProductShares& shares) {
     const PackedExtent extent{packed_lines / kFragmentLines, shares.stages * kStageFragments};
-    // Bytes that were not packed would be digits of -1.
+    // Each byte is the digit -1 until it is packed, so a byte that the kernel left out would change the product.
     std::vector<unsigned char> packed(static_cast<std::size_t>(digits * packed_lines * shares.stages * kStageRecords),
                                       0xff);
     const std::int64_t blocks = ceiling(extent.tiles * extent.blocks, kPackThreads / 32);

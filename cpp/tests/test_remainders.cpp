@@ -49,7 +49,7 @@ int main() {
             const Long x(re, im);
             CHECK(within(log_remainder({re, im}), exact_log(x)));
             CHECK(within(exp_remainder({re, im}), exact_exp(x)));
-            // The errors are of second order in the argument.
+            // The error bounds are of second order in the argument.
             if (size < 0.2) {
                 CHECK(log_remainder({re, im}).error < 1e-14 * size * size);
                 CHECK(exp_remainder({re, im}).error < 1e-14 * size * size);

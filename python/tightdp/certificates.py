@@ -1,4 +1,4 @@
-"""Certificates: a bound with everything that a checker needs to prove both of its ends (docs/reference/certificate.md).
+"""A certificate is a bound with all that a checker needs to prove both of its ends (docs/reference/certificate.md).
 
 The checker is ``tightdp/verify.py``, which shares no code with the engines. A certificate does not say how a bound was
 computed. It names the composition, the neighbouring relation, the given epsilon or delta, and both ends.
@@ -21,7 +21,8 @@ from .options import NEIGHBORS, Neighbors
 FORMAT, VERSION = "tightdp certificate", 1
 """Name and version of the format of a certificate. The checker reads the name and the version."""
 MOST_BYTES = 20_000
-"""Largest number of characters of a certificate. A certificate is short, so that a person can read all of it."""
+"""Largest number of characters of a certificate, which are one byte each. A certificate is short, so that a person can
+read all of it."""
 _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 
 
@@ -29,8 +30,8 @@ _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 class Certificate:
     """A bound of epsilon at ``delta``, or of delta at ``epsilon``, which ``tightdp.verify`` can prove.
 
-    ``Composition.certificate`` makes certificates. The bounded quantity, ``epsilon`` or ``delta``, is None, and its
-    value lies between ``lower`` and ``upper``.
+    ``Composition.certificate`` makes certificates. One of ``epsilon`` and ``delta`` is given, and the other is None.
+    The value of the other lies between ``lower`` and ``upper``.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Certificate:
     neighbors : the neighbouring relation, as in ``Composition.epsilon``.
     epsilon : the given epsilon, in nats, or None.
     delta : the given delta, in [0, 1), or None.
-    lower, upper : the ends of the quantity that is None.
+    lower, upper : the ends of the bound on epsilon or delta, whichever is None.
 
     The constructor checks nothing. ``from_json`` raises ValueError for text that does not hold a certificate.
 

@@ -1,5 +1,5 @@
-// Rounds, clips and adds the records of a product sum on a device, for one chunk of records after the other.
-// docs/theory/exact-products.md, sections 7 and 8. Compile without contraction of a * b + c to fused multiply-adds.
+// Rounds, clips and adds the records of a product sum on a device, one chunk of records after the other (theory:
+// docs/theory/exact-products.md, sections 7 and 8). Compile without contraction of a * b + c to fused multiply-adds.
 #include "clipping/device/segment_table.cuh"
 #include "dense/device/clip_kernels.cuh"
 #include "dense/device/product_launch.cuh"
@@ -8,12 +8,13 @@
 namespace tightdp::cuda {
 namespace {
 
+// Returns a number of thread blocks in the type that a launch needs.
 unsigned launched(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
-// The layers of a chunk of records on the device, with memory for the steps and squares of rows (RowKernels::units) and
-// for the weights.
+// A chunk of records with the inputs and errors of all layers. The class holds device memory for two kinds of results:
+// the steps and squares of rows (RowKernels::units), and the weights of the clipped records.
 template <class T>
 class LayerChunk {
   public:
@@ -31,6 +32,7 @@ class LayerChunk {
         }
     }
 
+    // Adds the products of this chunk to the totals of all layers.
     void add() {
         for (const DeviceLayer& layer : layers_) {
             const std::int64_t blocks = ceiling(count_, kRowThreads / kRowLanes);

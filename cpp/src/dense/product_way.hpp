@@ -13,8 +13,9 @@
 
 namespace tightdp {
 
-// Largest absolute values of weights and inputs: the largest numbers of three and of two signed digits of eight bits.
-// Larger weights and inputs are confined to these limits.
+// Largest absolute values of weights and inputs. A digit is a signed integer of eight bits. The largest weight is the
+// largest number of three such digits, and the largest input that of two digits. Larger numbers are replaced by these
+// limits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
 // The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
@@ -63,9 +64,9 @@ struct ProductWay {
     void pack_inputs(const InputBlock<double>& block, PackedPlace place) const { pack_doubles(block, place); }
     void pack_inputs(const InputBlock<std::int16_t>& block, PackedPlace place) const { pack_integers(block, place); }
 
-    // Returns the number of records, in whole blocks, whose sums fit in 32 bits. It is assumed that weights w are at
-    // most kLargestWeight and inputs q at most kLargestEntry, and that no |w q| exceeds `largest_product`. Returns 0 if
-    // the sums of a single block may not fit.
+    // Returns a number of records, a multiple of kDenseBlock, whose sums fit in 32 bits. Preconditions: |w| is at most
+    // kLargestWeight, |q| is at most kLargestEntry, and |w q| is at most `largest_product` for all weights w and inputs
+    // q. Returns 0 if the sums of a single block may not fit.
     std::int64_t limit(double largest_product) const noexcept;
     // Return the sizes of the packed operands in bytes.
     std::int64_t weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
@@ -77,7 +78,7 @@ struct ProductWay {
 };
 
 TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or plain C++ that computes the same
-TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd of AVX512-VNNI or AVX-VNNI, not in the baseline
+TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd of AVX512-VNNI or AVX-VNNI, if the processor has it
 TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd of AMX, used only together with AVX-512
 TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // emulation of tdpbssd with tiles in memory, for tests
 

@@ -23,8 +23,9 @@ struct Coarse {
     Discretised law;
 };
 
-// Puts a distribution on a lattice with `cells` cells over the range of its sketch. Returns nothing if the indices are
-// too large. Losses above `right` are split between the last point and infinity.
+// Puts a distribution on a lattice with `cells` cells over the range of its sketch. `tilt` and `log_scale` are those of
+// discretise(). Returns nothing if the indices of the lattice points are too large. The mass of losses above `right` is
+// split between the last point and infinity.
 std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells, double right = HUGE_VAL) {
     const Sketch& sketch = law.sketch();
     const double left = sketch.loss.front();
@@ -38,8 +39,8 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
     return coarse;
 }
 
-// Returns the sum of w_i e^{-power h i} over up to a thousand points. Terms that underflow have a sum of less than
-// 1e-290. Apart from these terms, the relative error is at most 2^-41.
+// Returns the sum of w_i e^{-power h i} over all points i. There are at most about a thousand points. The terms that
+// underflow have a sum of less than 1e-290. Apart from these terms, the relative error is at most 2^-41.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)
@@ -82,8 +83,8 @@ double below_top(const std::vector<Part>& parts, double epsilon) {
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kPowers[] = {0.5, 1};
     constexpr double kEnough = 40;  // ln of a ratio that is negligible: e^-40 = 4e-18
-    // Logarithms for the loss Y of one step: of its mass, and of E[e^{-power Y}; Y finite] for each of the two powers.
-    // `size` bounds the sum of the magnitudes of the terms from which these logarithms were computed.
+    // Logarithms of the mass of one step, and of E[e^{-power Y}; Y finite] for each of the two powers. Y is the loss of
+    // this step. `size` bounds the sum of the magnitudes of the terms from which these logarithms were computed.
     struct Rates {
         double log_mass, log_rest[2], size;
     };
@@ -93,7 +94,7 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         const auto coarse = coarsely(*part.law, 0, 0, kCells);
         if (!coarse) return 0;
         const auto& [lattice, d] = *coarse;
-        // The moments of the lower distribution count losses from its first point.
+        // decayed() returns moments of the losses minus the first lattice point. `from` is this point, minus the slack.
         const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
         const double mass = (d.infinity_lower + decayed(d.lower, 0, lattice.h)) * (1 - 4096 * u);
         if (!(mass > 0)) return 0;
@@ -107,7 +108,7 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         fall -= part.count * one.log_rest[0];
     }
     // The bound is the mass minus the smaller of two terms, one for each power. Some of the steps reveal no more than
-    // all steps, so any number of them gives a lower bound. The code takes as many steps as are needed to bring the
+    // all steps, so any number of steps gives a lower bound. The code takes as many steps as are needed to bring the
     // term for the power 1/2 under e^-40. With more steps only the rounding errors would grow.
     const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
     double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
@@ -146,7 +147,8 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];
         const double shift = tilt * part.law->anchor, scale = sketches.cumulant(j, tilt).value - shift;
-        // A tail that is cut off from the sketch is not put on the lattice, because the tilt would multiply it most.
+        // The sketch is cut off on the right (Sketches). The lattice ends there too, because the tilt would multiply
+        // the masses further right most.
         const auto coarse = coarsely(*part.law, tilt, scale, kFineCells, sketches.range(j, tilt, 0).right);
         if (!coarse) return 1;
         const Discretised& d = coarse->law;

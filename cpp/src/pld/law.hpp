@@ -1,5 +1,5 @@
 // Privacy loss distributions as the grid engine represents them. A distribution consists of a density, of atoms, and of
-// a mass at infinity. The density is known by the exact masses of cells. An atom is a single loss with positive mass.
+// a mass at infinity. The density is given by the masses of cells. An atom is a single loss with positive mass.
 //
 // A privacy loss distribution is the distribution of the privacy loss Y = log dP/dQ under P. Here P and Q are the
 // distributions of a mechanism's output on two data sets that differ by one record. The P-mass of a set of outputs is
@@ -26,8 +26,8 @@ inline double worst(double a, double b) {
     return a >= b || a != a ? a : b;
 }
 
-// Masses of consecutive cells of a density, which are intervals [e_i, e_{i+1}) of losses y with the edges e_i. Each
-// mass is multiplied by e^{-log_scale[i]}:
+// Masses of consecutive cells of a density. Cell i is the interval [e_i, e_{i+1}) of losses y, and the e_i are called
+// edges. The masses of cell i are multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s_i + t_i is the P-mass. s_i and t_i are integrals of positive functions and have a relative error of at most
 // rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if no
@@ -47,7 +47,8 @@ struct CellBlock {
         log_scale[i] = cell.log_scale, rel[i] = cell.rel, bend[i] = cell.bend;
     }
 
-    // Adds the slack and the work of `made_of`, from whose cells the cells of this block were computed.
+    // Takes over the slack of `made_of` if it is the larger one, and adds the work of `made_of`. The cells of this
+    // block were computed from the cells of `made_of`.
     void add_errors(const CellBlock& made_of) {
         slack = worst(slack, made_of.slack);
         work += made_of.work;
@@ -70,14 +71,14 @@ class Density {
     // count <= CellBlock::kCells.
     virtual void cells(const double* edges, std::size_t count, CellBlock& out) const = 0;
 
-    // The P-mass and the Q-mass of (-inf, y), or upper bounds on both that count as having a relative error of 1.
+    // The P-mass and the Q-mass of (-inf, y), or upper bounds on these masses. Upper bounds have a relative error of 1.
     struct Left {
         LogMass p, q;
     };
     virtual Left left_of(double y) const = 0;
 
-    // Integrals over the losses Y in [y, inf): s integrates e^{y - Y} dP, and t integrates (1 - e^{y - Y}) dP. The
-    // integrals may be upper bounds with a relative error of 1.
+    // Integrals over the losses Y in [y, inf): s integrates e^{y - Y} dP, and t integrates (1 - e^{y - Y}) dP. Upper
+    // bounds on the integrals may stand for them, with a relative error of 1.
     struct Right {
         LogMass s, t;
     };
@@ -149,8 +150,8 @@ struct Part {
     double count;
 };
 
-// gaussian() and laplace() return the distributions of Gaussian and of Laplace noise whose sensitivity is `mu` times
-// its scale (grid.md, sections 6.3 and 6.4).
+// gaussian() and laplace() return the distributions of Gaussian and of Laplace noise. The sensitivity is `mu` times the
+// scale of the noise (grid.md, sections 6.3 and 6.4).
 LawPtr gaussian(double mu);
 LawPtr laplace(double mu);
 
@@ -190,23 +191,24 @@ struct Weight {
 // gaussian_mixtures() returns the distributions for sums with Gaussian noise of standard deviation `sigma`
 // (mixtures.md, section 1). Under P the noise is shifted to the right by one of the shifts `ahead`, and under Q to the
 // left by one of the shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have a relative error of at
-// most `rel` and add up to 1 - lost on each side. P has the mass `lost` where Q vanishes, and Q has this mass where P
-// vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
+// most `rel`, and add up to 1 - lost for `ahead` and for `behind`. P has the mass `lost` where Q vanishes, and Q has
+// this mass where P vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
 
-// Largest total_rel of user-defined losses. The probabilities of such losses add up to 1 within 1e-9, under P and under
-// Q.
+// The total_rel of user-defined losses. It has room for more than the probabilities of such losses, which add up to 1
+// within 1e-9 under P and under Q.
 inline constexpr double kUserTotal = 1e-8;
 
-// Returns a distribution of atoms. The caller checks that losses are finite, that masses are positive, and that all
-// masses with `infinity` add up to 1 within total_rel.
+// Returns a distribution of atoms. The caller checks that losses are finite and masses positive. The caller also checks
+// that the masses of all atoms and `infinity` add up to 1 within total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
              double anchor, double step, double total_rel = 0, bool cut = false);
 
-// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. Its mechanism gives no privacy with
-// probability delta, and otherwise is binary randomised response with a privacy loss of +-epsilon.
+// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. It is that of one such mechanism, which
+// gives no privacy with probability delta. Otherwise this mechanism is binary randomised response with a privacy loss
+// of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
 
 // Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson
@@ -215,8 +217,8 @@ LawPtr approximate_dp(double epsilon, double delta);
 LawPair approximate_dp_replaced(double epsilon, double delta, double q);
 
 // The next two functions return the distribution of replacing a record of a Poisson sample with integer noise
-// (replace.md, section 8). Sensitivities are at most 2^50, and at most 1e100 sigma. There are at most three times as
-// many atoms as without sampling.
+// (replace.md, section 8). A sensitivity is at most 2^50. For the discrete Gaussian it is also at most 1e100 sigma.
+// There are at most three times as many atoms as without sampling.
 LawPtr discrete_gaussian_replaced(double sigma, double sensitivity, double q);
 LawPtr discrete_laplace_replaced(double scale, double sensitivity, double q);
 
@@ -254,12 +256,13 @@ LawPtr replace_one(const LawPtr& base, double q);
 // two records (mixtures.md, section 4).
 LawPtr zeroed_out(double mu, double q, bool add);
 
-// Returns a distribution that is dominated by zeroed_out(). Data sets attain this distribution if all other records
-// contribute the opposite of the record.
+// Returns a distribution that is dominated by zeroed_out(). Data sets attain this distribution if every other record
+// contributes the negative of what the replaced record contributes.
 LawPtr zeroed_out_member(double mu, double q, bool add);
 
-// Returns the distribution of a mechanism that runs `one` with probability `share` and otherwise `other`, and reveals
-// which of the two it ran. `share` and `rest` = 1 - share have a relative error of at most `rel`.
+// Returns the distribution of a mechanism that runs one of two mechanisms and reveals which of them it ran. It runs the
+// mechanism of `one` with probability `share`, and otherwise the mechanism of `other`. `share` and `rest` = 1 - share
+// have a relative error of at most `rel`.
 LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& other, double rel);
 
 // Returns the distribution of the reversed pair (Q, P). `base` must not have a density.

@@ -1,5 +1,5 @@
 // Chooses the grid of one composition (docs/theory/prv.md, section 3, which follows the paper that composition.hpp
-// names). A support is an interval that contains a loss except for a small tail.
+// names). A support is an interval that contains a loss except with a small probability.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -12,10 +12,11 @@
 namespace tightdp::prv {
 namespace {
 
-// Fractions of delta_error for three kinds of error: cells, the two tails of the sum together, and the tails of all
-// single losses together.
+// Fractions of delta_error for three kinds of error: the rounding of losses to cells, the two tails of the sum
+// together, and the tails of all single losses together.
 constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
 
+// Returns the number of steps of all parts together.
 double total_count(const std::vector<Run>& parts) {
     double k = 0;
     for (const Run& part : parts) k += static_cast<double>(part.count);
@@ -69,18 +70,19 @@ Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_mom
                              moments.upper_quantile(log_inverse)};
     const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
 
-    // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k runs. Each run rounds
-    // its loss to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
+    // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k steps. The loss of
+    // each step is rounded to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
     const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
     const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
     const double width = range.high - range.low + 2 * margin;
-    // Two further blocks of Curve::kBlock points are needed: one because the circle starts at a multiple of a block,
-    // and one for the cells at the ends.
+    // The circle is the grid, whose last point is followed by its first (composition.hpp). It has room for two further
+    // blocks of Curve::kBlock points: one because it starts at a multiple of a block, and one for the cells at its
+    // ends.
     constexpr double kSpare = 2 * Curve::kBlock;
     const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
     plan.step = width / (points - kSpare);
-    // The memory holds the values and, for several parts, a second spectrum, the roots of unity, and the edges and
-    // cells of one distribution.
+    // The memory holds the values, the roots of unity, and the edges and cells of one distribution. For several parts
+    // it also holds a second spectrum.
     const double here = points * (parts.size() > 1 ? 16 : 8) + points * 9.5;
     const double bytes =
         (request.bytes_a_point > 0 ? points * request.bytes_a_point : here) + 16 * (widest / plan.step);

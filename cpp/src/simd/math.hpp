@@ -101,8 +101,8 @@ struct Cis {
 };
 
 // Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
-// 2^-53 for larger |x|. A larger |x| is first reduced by a multiple of pi/2, which is split into three parts. The error
-// of this reduction is below 2^-83 |x|.
+// 2^-53 for larger |x|. For a larger |x|, a multiple of pi/2 is first subtracted from x. The number pi/2 is split into
+// three parts for this, so that the error of the difference is below 2^-83 |x|.
 TIGHTDP_VINLINE Cis cism1(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;

@@ -41,8 +41,10 @@ class LedgerStore(Protocol):
         """
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
-        """Raises ``LedgerError`` if the database finds damage, or if a table differs from the SQL statements
-        ``made``."""
+        """Raises ``LedgerError`` if the database finds damage, or if a table is not as ``made`` creates it.
+
+        ``made`` are the SQL statements that created the tables.
+        """
 
     def list_tables(self, run: Run) -> set[str]:
         """Returns the names of the tables that exist."""

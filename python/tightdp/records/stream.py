@@ -1,4 +1,4 @@
-"""Integer sums over the records of blocks, which do not depend on how the records are split into blocks.
+"""Integer sums over records in blocks. The sums do not depend on how the records are split into blocks.
 
 Statement and proof: docs/theory/blocks.md, sections 1 and 2.
 """
@@ -44,7 +44,9 @@ class BlockSum:
     size: int | None
     """Number of records that are summed together. With None, all records of the block are summed together."""
     center: NDArray[np.float64] | None
+    """Vector that is subtracted from the features of each record, or None."""
     largest: float
+    """Declared largest weight of a record."""
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
         targets, weights = split_weights_of_records(targets)
@@ -131,8 +133,11 @@ class RecordStream:
         yield work(*batch)
 
     def _count_batches_ahead(self, probability: float) -> int:
-        """Returns the number of batches to gather in one pass. Their features take ``AHEAD`` bytes on average, or fewer
-        if an epoch has fewer batches."""
+        """Returns the number of batches to gather in one pass.
+
+        The features of these batches take about ``AHEAD`` bytes on average. The number of batches is limited to that of
+        an epoch, 1 / ``probability``.
+        """
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
 

@@ -43,8 +43,8 @@ UNSEEN = {
 class StatementVerdict(NamedTuple):
     """The findings on the entries of a file, by an entry's place in the file.
 
-    An entry may be in two mappings, if its words were compared with other entries but no file can show that the entry
-    is true.
+    An entry may be in ``compared`` and in ``unseen``. It then agrees with the other entries, but no file can show that
+    it is true.
     """
 
     recomputed: dict[str, str]
@@ -59,7 +59,7 @@ class StatementVerdict(NamedTuple):
         return StatementVerdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:
-        """Moves an entry from the unseen ones to the compared ones. ``how`` is the result of the comparison."""
+        """Moves an entry from ``unseen`` to ``compared``. ``how`` is the result of the comparison."""
         self.unseen.pop(entry, None)
         self.compared[entry] = how
 
@@ -67,7 +67,8 @@ class StatementVerdict(NamedTuple):
 def build_statement_verdict(statement: Statement) -> StatementVerdict:
     """Returns the verdict on a statement that was read without an error, which means that all checks succeeded.
 
-    If another version wrote the statement, its words count as unseen, because they were not compared.
+    If another version wrote the statement, the entries ``WORDS``, which repeat values in words, count as unseen. They
+    were not compared, because another version may use other words.
     """
     compared, unseen = dict(COMPARED), dict(UNSEEN)
     if statement.version != __version__:

@@ -1,5 +1,6 @@
-// Constants that make up for rounding in clipping. The clip factor is a little smaller than its formula, so that the
-// rounded entries of the clipped row have at most the norm C, the clipping norm (docs/theory/clipping.md, section 2).
+// Constants that make up for rounding in clipping. C is the clipping norm. The clip factor is a little smaller than its
+// formula, so that the rounded entries of the clipped row have a norm of at most C (docs/theory/clipping.md, section
+// 2).
 #pragma once
 
 #include <stdint.h>
@@ -9,18 +10,18 @@
 
 namespace tightdp::clipping {
 
-// The rounding of a row in clipping. The rounding decides how far below C the norm of the clipped row has to stay.
+// Bounds on the rounding errors in clipping a row. They decide how far below C the norm of the clipped row has to stay.
 struct Rounding {
     double slack;    // largest relative error of the norm, plus the largest relative error of a rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits
-    // Smallest value of weight * max_norm for which the factor is not 0. Below this value, subnormal products could
-    // change the norm by more than the slack.
+    // Smallest value of weight * max_norm for which the clip factor is not 0. Here `weight` is the weight of the
+    // record. Below this value, subnormal products could change the norm by more than the slack.
     double smallest;
 };
 
 // Returns the rounding of rows of float32 or a narrower type. Rows are multiplied in float32, and each product has an
-// error of at most 2^-24. The norms are sums of exact squares in double. The second term of the slack covers the error
-// of these sums for any number of columns that fits in memory.
+// error of at most 2^-24. The squared norms are sums of exact squares, added in double. The second term of the slack
+// covers the error of these sums for any number of columns that fits in memory.
 TIGHTDP_HD inline Rounding single_rounding() noexcept {
     return {0x1p-24 + 0x1p-36, true, 0x1p-90};
 }
@@ -32,9 +33,9 @@ TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
     return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }
 
-// Returns the rounding of the exact form, whose rows are truncated to integer multiples of a grid step. Errors below a
-// grid step do not matter in this form, so that `smallest` is 0. The factor stays a double until it is divided by the
-// grid.
+// Returns the rounding of exact releases, which truncate the entries of clipped rows to multiples of a grid step.
+// Errors below a grid step do not matter there, so `smallest` is 0. The clip factor stays a double until it is divided
+// by the grid step. `of_sums` is the rounding of the same rows in a release that is not exact.
 TIGHTDP_HD inline Rounding exact_rounding(Rounding of_sums) noexcept {
     return {of_sums.slack, false, 0};
 }

@@ -19,9 +19,9 @@ namespace tightdp::contour {
 // values of sigma in an interval. The error is bounded by the values of f on an ellipse around this interval.
 class Interpolation {
   public:
-    // Makes an interpolation at the abscissae c + is, arguments of M, for "remove" or "add". The levels are sorted by
-    // sigma. The error of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing unless
-    // the interpolation has fewer nodes than there are levels.
+    // Makes an interpolation of ln M(z) for "remove" or "add", where z = c + i s for any real s. The levels are sorted
+    // by sigma. The interpolated ln M of each level has an error of about e^{-log_inverse} where |M(z)/M(c)| is near 1.
+    // Returns nothing if no interpolation with fewer nodes than levels has a bound on its error.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
@@ -32,7 +32,8 @@ class Interpolation {
     // (SampledMgf::place).
     CertifiedLogMgf log_mgf();
     // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
-    // placed for this abscissa too. The bound is infinite unless its error is at most a fraction of a nat.
+    // placed for this abscissa too. The bound is infinite if the error of the interpolation is too large
+    // (kLooseEnough).
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...
@@ -47,18 +48,18 @@ class Interpolation {
     };
     // An ellipse whose foci are the ends of the interval, and the bounds that hold on it.
     struct Ellipse {
-        // The sum of the half-axes in units of half the distance of the foci, and the error of an interpolation
-        // relative to the largest |f| on the ellipse.
+        // `rho` is the sum of the half-axes in units of half the distance of the foci. `error` is the error of an
+        // interpolation relative to the largest |f| on the ellipse.
         double rho, error;
-        std::vector<double> apart;  // for each reference, the distance D of contour.md, section 11.1
-        double most_apart, front;   // the largest of these distances, and the largest |ln G| (section 11)
+        std::vector<double> apart;  // for each reference, the bound D of contour.md, section 11.1
+        double most_apart, front;   // the largest of these D, and the largest |ln G| (section 11.1)
     };
 
     Interpolation(double middle, double half, double q, Direction direction, double c)
         : middle_(middle), half_(half), q_(q), direction_(direction), c_(c) {}
     Box box(double rho, const Reference& at) const;
-    // Returns bounds for the cells of all references at the abscissa c, for this rho and smaller ones. Returns an empty
-    // list if a cell extends too far from its reference.
+    // Returns bounds on M at the abscissa c, one for the cell of each reference. The bounds hold on the ellipse of this
+    // rho and of each smaller rho. Returns an empty list if a cell extends too far from its reference.
     std::vector<NearLevel> measure(double rho, double c) const;
     Ellipse ellipse(double rho, std::span<const NearLevel> near) const;
     CertifiedLogMgf log_mgf(double c, std::span<const Ellipse> ellipses);

@@ -7,8 +7,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest |x| for which the series are used, and the numbers of their terms. The terms that are left out are below the
-// unit roundoff times the sum.
+// Largest |x| for which the remainders are computed from the Taylor series of ln(1 + x) and e^x, and the numbers of
+// terms of these series. The sum of the other terms is below the unit roundoff times the remainder.
 constexpr double kSmall = 0.25;
 constexpr int kLogTerms = 28, kExpTerms = 14;
 

@@ -17,16 +17,16 @@ from .replacement import Replaced, ReplacedGaussian
 _MOST = 1000
 """Largest number of components of a mixture."""
 _MARGIN = 4e-12
-"""Relative margin that is added to each probability, or subtracted from it. It is larger than the rounding of a sum of
-``_MOST`` probabilities."""
+"""Relative margin that is added to each probability, or subtracted from it. The margin is larger than the rounding
+error of a sum of ``_MOST`` probabilities."""
 _LEAST = 1e-300
 """Smallest probability of a component."""
 _UNITS = 250
 """Work units (about a nanosecond each) for one product of probabilities, as measured."""
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0, in the unit of the noise's deviation
-``sigma``."""
+"""Pairs (shift, probability) of one record. The shifts are distinct numbers >= 0. They have the same unit as ``sigma``,
+the standard deviation of the noise."""
 
 
 def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
@@ -75,11 +75,10 @@ def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> 
 
 @lru_cache(maxsize=64)
 def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
-    """Returns the mixture of Gaussians for the sum of the shifts of ``size`` records; None if it has too many
-    components.
+    """Returns the mixture of Gaussians for the sum of the shifts of ``size`` records.
 
-    If ``up``, each upper tail of the returned probabilities is at least the exact tail. Otherwise it is at most the
-    exact tail.
+    If ``up``, each upper tail of the returned probabilities is at least the exact tail. Otherwise each upper tail is at
+    most the exact tail. Returns None if the mixture has too many components, or if no shift is left but 0.
     """
     sums = _sum_shifts_of_group(one, size)
     if sums is None:

@@ -29,11 +29,11 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         default=[],
         help="a further composition, drawn over the first; may be given several times (default: none)",
     )
-    p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
+    p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: its mechanisms)")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument(
-        "--least-delta", type=parse_real_argument, default=1e-12, help="where the profile ends (default: %(default)s)"
+        "--least-delta", type=parse_real_argument, default=1e-12, help="least delta drawn (default: %(default)s)"
     )
     p.add_argument(
         "--points",
@@ -41,7 +41,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         default=plots.POINTS,
         help="points of each curve (default: %(default)s)",
     )
-    p.add_argument("--dark", action="store_true", help="draw for a dark page; the ground is transparent either way")
+    p.add_argument("--dark", action="store_true", help="draw for a dark page; the background is always transparent")
     shared.add_bound_arguments(p)
     p.set_defaults(width=plots.WIDTH)
 
@@ -51,7 +51,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     runs = [shared.build_composition_from_arguments(arguments), *map(parse_composition_text, arguments.others)]
     labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):
-        raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
+        raise ValueError(f"--label must be given once for each of the {len(runs)} runs, with different names")
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")

@@ -1,4 +1,4 @@
-"""Learns bounds, categories or medians of columns with noise, in one private pipeline with the model."""
+"""Learns bounds, categories or medians of columns by noisy releases, in one private pipeline with the model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FittedColumns(NamedTuple):
 def build_command_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
-    """Returns the pipeline of a table, which learns its columns and trains its classifier under one budget."""
+    """Returns the pipeline that learns a table's columns and trains the classifier under one budget."""
     if arguments.epsilon is None:
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
@@ -102,9 +102,9 @@ def fit_learned_columns(
 def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
     """Returns a text for each column whose learned bounds cannot be right.
 
-    The text says that there is too much noise for the number of records.
+    The text says that there is too much noise for ``records``, the number of records.
     """
-    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline sets both
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline has set both
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))
     found: dict[str, str] = {}
@@ -122,11 +122,10 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
 
 def warn_command_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
-    """Prints a warning about learned bounds that cannot be right, for whoever holds the records, before anything is
-    spent.
+    """Prints a warning about learned bounds that cannot be right, before any budget is spent.
 
-    The warning may depend on a private number of records, so it must not be published. The statement has the same
-    warning, computed from a number of records that is public or was released.
+    The warning is for the holder of the records. It may depend on a private number of records, so it must not be
+    published. The statement has the same warning, computed from a number of records that is public or was released.
     """
     plan = model._plan(columns, count_command_classes(classifier))
     doubtful = find_doubtful_command_bounds(plan.steps[0][1], records)

@@ -19,9 +19,9 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="HTML",
-        help="also write a page there, in the place of an older page (default: print the text alone)",
+        help="also write a page to this file, which may be an older page (default: print the text alone)",
     )
-    p.add_argument("--force", action="store_true", help="replace any other file that is there")
+    p.add_argument("--force", action="store_true", help="replace the file of --out even if it is no older page")
     p.add_argument("--json", action="store_true", help="print JSON")
 
 

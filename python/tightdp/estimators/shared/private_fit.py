@@ -1,4 +1,4 @@
-"""Prepares every private fit. A fit sets all attributes of an estimator at its end, or none of them if it fails."""
+"""Wraps the method ``fit`` of private estimators. A fit sets all attributes at its end, or none of them if it fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def wrap_private_fit(fit: Method) -> Method:
-    """Runs ``fit`` on a copy of the estimator. If the fit succeeds, all attributes of the estimator are set at once.
+    """Returns a method that runs ``fit`` on a copy of the estimator.
 
-    A failed fit leaves the estimator as it was. Without the copy, a failed fit could leave facts about data for which
-    nothing was charged, or combine the parameters of one fit with the labels of another fit. Blocks that take long to
-    decode are decoded once. Raises RuntimeError for a part of a fitted estimator.
+    If the fit succeeds, all attributes of the estimator are set at once. A failed fit leaves the estimator as it was.
+    Without the copy, a failed fit could leave facts about data for which nothing was charged, or combine the parameters
+    of one fit with the labels of another fit. Blocks that take long to decode are decoded once. The method raises
+    RuntimeError if the estimator is a part of a fitted estimator.
     """
     fit_cached = cache_decoded_blocks(fit)
 

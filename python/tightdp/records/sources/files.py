@@ -21,7 +21,7 @@ from ..text import MISSING, is_text_encoding, join_column_names
 
 FORMATS = "parquet", "arrow", "csv"
 """Names of the formats of files."""
-# Names of the types of numbers in Arrow, and names of its types of texts.
+# Arrow's names for the types of columns that are read as numbers, and for the types of columns of text.
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
@@ -61,9 +61,9 @@ class FileBlocks(Blocks):
     Only the columns of ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16,
     float32 or truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing.
     In a regression, a record whose target is missing contributes nothing either. A missing label or weight is an error.
-    Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. With ``copy``, a fit then copies the features
-    that the pipeline computes from these columns. Errors name the file and, for CSV files, the row, and never quote a
-    cell.
+    Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. With ``copy``, such a pipeline copies the
+    features that it computes, and not the columns of text. Errors name the file and, for CSV files, the row, and never
+    quote a cell.
 
     Raises OSError, ValueError or TypeError, which names the file or the argument.
 

@@ -139,8 +139,9 @@ def _combine_allocation_bounds(
     """Returns the intersection of the bounds of a grid and of formulas.
 
     ``BoundedRange`` stands for a class of mechanisms, and its dominating pair bounds all members of this class. No
-    member attains the pair at every epsilon, so formulas may have an upper end below the lower end of the pair. Such a
-    lower end says nothing about the members (pairs/members.py), and is reduced to the upper end.
+    member attains the pair at every epsilon, so a formula may have an upper end below the lower end of the grid. The
+    lower end of the grid then says nothing about the members (pairs/members.py), and is reduced to the upper end of the
+    formula. A lower end of a formula is reduced in the same way.
     """
     if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -155,7 +156,7 @@ def _combine_allocation_bounds(
 
 
 def _get_single_allocation(parts: Parts) -> m.RandomAllocation | None:
-    """Returns the allocation with one step selected that a composition consists of, or None."""
+    """Returns the only part of ``parts`` if it is a single allocation that selects one step, and otherwise None."""
     (mechanism, count), *rest = parts
     if not rest and count == 1 and isinstance(mechanism, m.RandomAllocation) and mechanism.selected == 1:
         return mechanism
@@ -201,8 +202,11 @@ def _solve_allocation_epsilons(
 def _bracket_allocation_epsilon(
     atoms: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
-    """Returns two neighbouring epsilons >= 0. The curve exceeds ``delta`` at the first epsilon, and not at the second
-    one."""
+    """Returns two epsilons >= 0 that are close to each other.
+
+    The curve exceeds ``delta`` at the first epsilon, unless this epsilon is 0, and not at the second one. Both are
+    infinite if the curve exceeds ``delta`` everywhere.
+    """
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:
@@ -300,8 +304,10 @@ def _bound_allocation_by_formulas(
 
 
 def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns the composition in which each record takes part in known steps, if this composition has a formula. It has
-    as many steps as the allocations select, and dominates ``parts``."""
+    """Returns a list that holds a composition which dominates ``parts``, or an empty list if it has no formula.
+
+    In this composition each record takes part in known steps, as many as the allocations select.
+    """
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
         if isinstance(mechanism, m.RandomAllocation)
@@ -312,7 +318,10 @@ def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[
 
 
 def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns dominated compositions with a formula: single steps and, for Gaussians, sums over the steps."""
+    """Returns compositions that ``parts`` dominates and that have a formula.
+
+    They are single steps and, for Gaussians, sums over the steps.
+    """
     found: list[Parts] = []
     for mechanism, count in parts:
         if not isinstance(mechanism, m.RandomAllocation):
@@ -328,12 +337,13 @@ def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[
 
 
 def _list_largest_allocation_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
-    """Returns compositions with a formula that bound delta from below, each with the logarithm of a number N.
+    """Returns compositions with a formula that bound delta from below, each with log N.
 
-    N is the number of choices of steps, of one allocation or of all parts together. The likelihood ratio of an
-    allocation is a mean over the N choices. The term of a choice is the product of the ratios of its steps, so the mean
-    is at least the largest product divided by N. Each result is the composition whose ratio is one such product. Its
-    delta at (epsilon + log N) is a lower bound of the delta of ``parts`` at epsilon.
+    N is the number of ways to choose the steps, either of one allocation or of all parts together. The likelihood ratio
+    of the allocation is a mean over these N choices. The term of a choice is the product of the ratios of its steps, so
+    the mean is at least the largest product divided by N. Each returned composition has such a product as its
+    likelihood ratio. The delta of the composition at (epsilon + log N) is a lower bound of the delta of ``parts`` at
+    epsilon.
     """
     if direction != "remove":
         return []
@@ -364,7 +374,11 @@ def _ask_coarse_allocation_curve(parts: Parts, direction: Direction, floor: floa
 
 
 def _log_choices_of_allocation(steps: int, selected: int) -> Range:
-    """Returns ln C(steps, selected). If many steps are selected, returns the slightly larger entropy bound."""
+    """Returns the logarithm of the number of ways to select the steps, or a slightly larger bound.
+
+    The larger bound is the entropy bound on ln C(steps, selected). It is returned if more than ``_FEW_SELECTED`` steps
+    are selected and more than ``_FEW_SELECTED`` are not.
+    """
     few = min(selected, steps - selected)
     if few <= _FEW_SELECTED:
         return log(Range(math.comb(steps, few) * (1 - 2.0**-50), math.comb(steps, few) * (1 + 2.0**-50)))
@@ -372,7 +386,7 @@ def _log_choices_of_allocation(steps: int, selected: int) -> Range:
 
 
 _FEW_SELECTED = 16
-"""Largest number of selected steps for which the number of choices among 2^53 steps is a finite double."""
+"""Number of selected steps up to which the choices are counted. The count is a finite double for up to 2^53 steps."""
 
 
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
@@ -401,5 +415,5 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
 def _keep_allocation_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
     """Returns ``[parts]`` if the closed-form engine serves ``parts`` quickly, and otherwise ``[]``."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
-        return []  # beside Gaussians the formula is a sum over cells, which is too slow here
+        return []  # for BoundedRange with other mechanisms the formula is a sum over cells, which is too slow here
     return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

@@ -24,7 +24,7 @@ _LOOSE = 1e-3
 _FAINT = 1e-40
 """Height of a chain below which no more lines are added for the chain."""
 _STEEPEST = 1e130
-"""Slope of the steepest chain, which is e^loss for a loss of 299."""
+"""Largest slope of a chain, about e^299."""
 _UNITS = 1000
 """Measured work units for one link of one chain."""
 _MOST = 1000

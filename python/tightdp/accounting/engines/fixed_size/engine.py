@@ -1,9 +1,9 @@
 """Samples of fixed size with Gaussian noise under "replace" (docs/theory/adaptive.md).
 
 The joined pair of the grid engine (docs/theory/grid.md section 6.2) dominates one step for all neighbouring data sets.
-Here an adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data
-sets bounds the curve of the best adversary, delta as a function of epsilon, from above. An adversary who alternates
-between two data sets bounds this curve from below.
+Here an adversary sees all earlier outputs, and then chooses the neighbouring data sets of the next step. The curve of
+an adversary is delta as a function of epsilon. Value iteration over all data sets bounds the curve of the best
+adversary from above. The curve of an adversary with only two choices bounds it from below.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ then composed like the curve of a pair."""
 SWITCHES = 256
 """Largest number of choices of the adversary who attains the lower bound. Each choice holds for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
-"""Least and largest noise multiplier for which grids with these numbers of points give useful bounds."""
+"""Least and largest noise multiplier for which grids of ``ABOVE`` and ``BELOW`` points give useful bounds."""
 CURVES = 32
 """Largest number of cached curves, which take 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
 """Fractions of the smallest delta that a curve serves. All steps together may have at most ``_NOTHING`` times this
 delta as mass outside the grid. The grid of the lower bound ends where delta falls to ``_LEAST`` times this delta."""
 _FURTHEST = 600.0
-"""Largest loss on a grid, whose exponential must be a double."""
+"""Largest loss on a grid. The exponential of each loss must be a finite double."""
 _ROUGH = 1e-3, 1 << 16
 """Relative width and number of grid points of rough answers."""
 
@@ -104,7 +104,7 @@ ENGINE = FixedSize()
 
 
 def _build_fixed_size_bound(low: float, high: float) -> Bound:
-    """Returns both ends as a bound, whose width is one error term."""
+    """Returns the bound with these two ends. The error budget of the bound has one term, the width."""
     return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
@@ -119,7 +119,10 @@ def _build_joined_fixed_size_pair(mechanism: m.Mechanism, count: int) -> list[tu
 
 
 def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
-    """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
+    """Returns the curve, or None if the budget of work is too small or no grid serves.
+
+    A cached curve is charged the same work as a new one.
+    """
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = work_spent()
@@ -132,8 +135,10 @@ def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
 
 
 class _UnknownError(Exception):
-    """Error that is raised if no grid serves or the budget cut the work short. The cache keeps no result of a call that
-    raises."""
+    """Error that is raised if no grid serves, or if the budget of work ended before the curve was computed.
+
+    This is an exception, because ``lru_cache`` keeps no result of a call that raises.
+    """
 
 
 @lru_cache(maxsize=CURVES)
@@ -150,8 +155,9 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # Masses are multiplied by e^{tilt loss}, which keeps small deltas accurate. The tilt is that of the saddle point,
-    # or smaller if the mass outside the grid would then exceed the curve at delta.
+    # Masses are multiplied by e^{tilt loss}, which keeps small deltas accurate. The first term is about the tilt of the
+    # saddle point. With a larger tilt than the second term, the mass outside the grid would exceed the curve at delta.
+    # The third term keeps e^{tilt loss} a finite double.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
@@ -200,7 +206,10 @@ def _invert_upper_fixed_size_curve(above: Array, spacing: float, delta: float) -
 
 
 def _evaluate_fixed_size_curve(found: FixedSizeCurve, epsilon: float) -> tuple[float, float]:
-    """Returns both ends at ``epsilon``, the lower one from the next larger node and the upper one from a chord."""
+    """Returns a lower and an upper bound of delta at ``epsilon``.
+
+    The lower bound is that at the next larger grid point, and the upper bound comes from a chord of the upper curve.
+    """
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())
     if i + 1 < len(found.above):

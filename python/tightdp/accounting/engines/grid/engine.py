@@ -1,9 +1,9 @@
 """The grid engine, for any composition of losses with atoms, densities or both (docs/theory/grid.md).
 
 Each privacy loss is rounded to a grid twice. The two results are a distribution that dominates the loss, and one that
-the loss dominates. Both distributions are multiplied by an exponential of the loss, which depends on the question, and
-composed by fast Fourier transforms. Many steps are composed in several rounds of ever coarser grids. Every error is
-bounded. The grid is refined until the bound has the requested width, or until the grid has as many points as
+the loss dominates. Both distributions are multiplied by e^{tilt loss}, where the tilt depends on the question. Then
+they are composed by fast Fourier transforms. Many steps are composed in several rounds of ever coarser grids. Every
+error is bounded. The grid is refined until the bound has the requested width, or until the grid has as many points as
 ``max_bytes`` and a limit on time allow. In the second case the bound is wider than requested.
 """
 
@@ -31,12 +31,12 @@ BYTES_PER_POINT = 256
 """Bytes of memory per grid point, for masses, weights, spectra and curves of both distributions and for tables of the
 transform."""
 MOST_POINTS = 1 << 20
-"""Number of points of the largest grid. All grids that are tried for one answer have five times as many points
-together, which take half a second."""
+"""Number of points of the largest grid. The grids that are tried for one answer may have five times as many points
+together, and then take half a second."""
 MOST_STEPS = float(2**53)
 _MIXTURE_UNITS = 2 * 10**9
-"""Work units for one bound of a composition with mixtures, which take a second and a half. A question about "replace"
-asks for two such bounds."""
+"""Largest number of work units for one bound of a composition with mixtures. They take a second and a half. A question
+about "replace" asks for two such bounds."""
 
 
 class Grid:
@@ -99,8 +99,8 @@ def _list_grid_distributions(
 def _limit_grid_work(parts: Parts, request: Request) -> AbstractContextManager[None]:
     """Returns a context that bounds the work for compositions with mixtures of Gaussians, in one direction.
 
-    Shifts of many standard deviations may need more points than any grid has. A width below the default was asked for
-    explicitly, so the answer may then take the whole budget of the question.
+    Mixtures whose shifts are many standard deviations may need more points than any grid has. The work is not limited
+    if the requested width is below the default, because then the user has asked for an accurate answer.
     """
     limited = request.width >= DEFAULT.width and has_kind_of_mechanism(parts, MixtureOfGaussians)
     return Budget(_MIXTURE_UNITS) if limited else nullcontext()
@@ -114,10 +114,12 @@ def _limit_grid_points(request: Request) -> int:
 def _bound_by_grids(
     parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound
 ) -> Bound:
-    """Returns the bound from composing all parts once, if all their distributions are exact.
+    """Returns a bound from composing the loss distributions of all parts.
 
-    Otherwise the upper end comes from the dominating distributions. The lower end is the largest lower end of the
-    dominated distributions, each composed by itself.
+    If all these distributions are exact, or if only the upper end is requested, the dominating distributions are
+    composed and give both ends. Otherwise they give the upper end alone. The dominated distributions are composed by
+    themselves. If a part has several of them, they are tried in turn, and the lower end is the largest result. If no
+    part reveals anything, the bound is ``nothing``.
     """
     pairs = _list_grid_distributions(parts, direction)
     if not pairs:
