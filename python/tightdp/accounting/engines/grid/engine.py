@@ -34,8 +34,8 @@ MOST_POINTS = 1 << 20
 """Number of points of the largest grid. All grids that are tried for one answer have five times as many points
 together, which take half a second."""
 MOST_STEPS = float(2**53)
-_MIXTURE_UNITS = 2 * 10**9
-"""Work units for one bound of a composition with mixtures, which take a second and a half. A question about "replace"
+_MIXTURE_UNITS = 3 * 10**9
+"""Work units for one bound of a composition with mixtures, half of the units of a question. A question about "replace"
 asks for two such bounds."""
 
 
