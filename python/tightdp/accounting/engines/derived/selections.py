@@ -166,7 +166,7 @@ def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
 def _bound_selection_from_below(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
     """Returns the largest lower bound of delta from tests with the thresholds of ``_SHARES``."""
     return max(
-        _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST))
+        _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * min(gain, _LARGEST), _FARTHEST))
         for share in _SHARES
     )
 
