@@ -253,3 +253,14 @@ def test_a_folder_that_cannot_be_written(file, tmp_path):
 def test_a_budget_that_is_nested_too_deeply():
     with pytest.raises(ValueError, match="recursion"):
         LedgerBudget.from_json("[" * 100_000)
+
+
+def test_a_lock_of_another_program_is_named(file, monkeypatch):
+    """A program that does not take the folder's lock first, such as an SQLite shell."""
+    monkeypatch.setattr("tightdp.ledger.sqlite.SECONDS", 0)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(dp.LedgerError, match=r"another program held its lock for 0 seconds: .*; nothing was spent$"):
+        dp.Ledger(file)
+    other.close()
+    assert len(dp.Ledger(file).history) == 8

@@ -36,8 +36,11 @@ def test_whoever_does_not_know_the_last_is_refused(where):
 def test_progress_is_a_number_that_grows(where):
     ledger = made(where)
     for before, releases in ((None, 0), (None, 1.5), (LedgerProgress(3, "x"), 3)):
-        with pytest.raises((TypeError, ValueError), match=r"^releases must"):
+        with pytest.raises((TypeError, ValueError), match=r"^now\.releases must"):
             ledger.record_progress("a", before, LedgerProgress(releases, "x"))
+    for known in (0, -1, 1.5, None, "1"):
+        with pytest.raises((TypeError, ValueError), match=r"^before\.releases must"):
+            ledger.record_progress("a", LedgerProgress(known, "x"), LedgerProgress(2, "x"))
     for before, now in ((0, LedgerProgress(1, "x")), (None, 1), (None, (1, "x"))):
         with pytest.raises(TypeError, match=r"^before and now must be LedgerProgress"):
             ledger.record_progress("a", before, now)

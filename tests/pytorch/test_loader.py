@@ -238,3 +238,11 @@ def test_tensors_read_by_block_have_the_bits_of_records_read_one_by_one():
             assert a.dtype == b.dtype and a.shape == b.shape
             assert torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
             assert all(a.data_ptr() != x.data_ptr() for x in tensors)
+
+
+def test_the_rows_of_a_batch_cannot_be_changed():
+    batch = next(iter(PoissonLoader(TensorDataset(torch.arange(6.0)), sampling_probability=1.0)))
+    with pytest.raises(AttributeError):
+        batch.rows = batch.rows[:1]
+    batch.rows[:] = 0
+    assert batch.rows.tolist() == [0, 1, 2, 3, 4, 5]

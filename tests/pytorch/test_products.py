@@ -9,6 +9,7 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, still, table
 from test_one_pass import CASES
 
+from tightdp.models.grid import FAST, MOST
 from tightdp.torch.batches.batch_places import BatchPlaces
 from tightdp.torch.onepass import products
 from tightdp.torch.onepass.products import ProductSums
@@ -49,20 +50,22 @@ def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch
         assert sums.gradient_ways["0.weight"] == "product"
 
 
-@pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 100.0])
+@pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 100.0, 3000.0])
 def test_integers_of_a_record_are_no_longer_than_the_bound(noise_multiplier):
-    """In exact arithmetic; and clipped records are hardly shorter, on a grid that leaves the noise its fast way."""
-    model, batch = mlp(50, 40), [1e3 * torch.randn(20, 50), torch.randint(0, 3, (20,))]
+    """In exact arithmetic. Clipped records are hardly shorter, also where many outputs meet a grid for much noise
+    (exact-products.md, section 7), and the sampler draws the noise."""
+    model, batch = torch.nn.Linear(8, 2000), [1e3 * torch.randn(20, 8), torch.randint(0, 2000, (20,))]
     sums, _ = made(model, 0.37, noise_multiplier)
     plan = sums._plan
-    assert plan.noise_deviation <= 2.0**32 * plan.grid_step and np.frexp(plan.grid_step)[0] == 0.5
+    assert plan.noise_deviation < MOST * plan.grid_step and np.frexp(plan.grid_step)[0] == 0.5
+    assert noise_multiplier > 1 or plan.noise_deviation <= FAST * plan.grid_step
     for i in range(20):
         sums.clear_totals()
         sums.add(model, cross_entropy, [tensor[i : i + 1] for tensor in batch], 1)
         squares = sum(m * m for m in map(int, sums.integers()[0]))
         numerator, denominator = (0.37 / plan.grid_step).as_integer_ratio()
         assert squares * denominator**2 <= numerator**2
-        assert squares == 0 or squares * denominator**2 >= (0.95 * numerator) ** 2
+        assert squares == 0 or squares * denominator**2 >= (0.99 * numerator) ** 2
 
 
 def test_sums_do_not_depend_on_how_the_batch_is_cut_or_on_what_is_not_finite():

@@ -15,7 +15,7 @@ import pytest
 
 import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
-from tightdp.cli import main
+from tightdp.cli import build_command_parser, main
 from tightdp.cli.files import reserve_output_file
 from tightdp.records.columns import NumberColumn
 from tightdp.records.sources import rows
@@ -141,40 +141,74 @@ def test_a_model_of_another_run_is_not_replaced(data, ledger, monkeypatch, capsy
     out, save = data.with_suffix(".model.json"), TableModel.save
 
     def late(model, path):
-        out.write_text("another model")
         save(model, path)
+        out.write_bytes(path.read_bytes() + b" ")
 
     monkeypatch.setattr(TableModel, "save", late)
     assert train(data, ledger, *GOOD) == 2
     kept = Path(capsys.readouterr().err.split("is in ")[1].strip())
-    assert out.read_text() == "another model" and read(kept).label == "ill"
+    assert out.read_bytes() == kept.read_bytes() + b" " and read(kept).label == "ill"
     assert train(data, ledger, *GOOD, "--epsilon", ".1", "--force") == 0
     assert read(out).label == "ill"
 
 
-def test_force_replaces_models_alone(data, ledger, capsys):
-    place, spent = data.with_name("l"), ledger.spent
+@pytest.mark.parametrize("name", ["l", "notes.txt", "page.html"])
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_force_replaces_models_alone(data, ledger, name, dry, capsys):
+    place, spent = data.with_name(name), ledger.spent
+    if name != "l":
+        place.write_text("<!DOCTYPE html> of somebody else")
     before = place.read_bytes()
-    assert train(data, ledger, *GOOD, "--out", str(place), "--force") == 2
-    assert "is a ledger, and --force replaces models alone" in capsys.readouterr().err
+    assert train(data, ledger, *GOOD, "--out", str(place), "--force", *dry) == 2
+    found = "is a ledger" if name == "l" else "is no model, and --force replaces models alone"
+    assert f"--out {place}: {found}" in capsys.readouterr().err
     assert place.read_bytes() == before and ledger.spent == spent
 
 
-@pytest.mark.parametrize("command", ["predict", "statement", "sweep"])
-def test_what_cost_budget_is_replaced_by_no_other_command(data, ledger, command, capsys):
+WRITERS = {
+    "train": lambda model, data: [str(data), "--label", "ill", *ASKED, *GOOD],
+    "schema": lambda model, data: [str(data), "--label", "ill"],
+    "predict": lambda model, data: [str(model), str(data)],
+    "statement": lambda model, data: [str(model)],
+    "sweep": lambda model, data: ["--noise-multiplier", "1", "--delta", "1e-5"],
+    "plot": lambda model, data: ["--noise-multiplier", "1", "--points", "3"],
+}
+"""The arguments of each command with an output file, besides that file."""
+
+
+def list_options():
+    """The options of each command."""
+    (commands,) = (each for each in build_command_parser(None, every=True)._actions if isinstance(each.choices, dict))
+    return {name: set(parser._option_string_actions) for name, parser in commands.choices.items()}
+
+
+@pytest.mark.parametrize("kind", ["a model", "a ledger", "beside a ledger", "a link to none", "no folder"])
+def test_every_command_with_an_output_file_refuses_the_same_places(data, ledger, kind, capsys):
+    """With and without --force; but a model may replace a model."""
+    pytest.importorskip("matplotlib")
     assert train(data, ledger, *GOOD) == 0
-    model = data.with_suffix(".model.json")
-    other = model.with_name("other.model.json")
-    other.write_bytes(model.read_bytes())
-    given = {
-        "predict": [str(model), str(data)],
-        "statement": [str(model)],
-        "sweep": ["--noise-multiplier", "1", "--delta", "1e-5"],
-    }[command]
-    for kept in (other, data.with_name("l")):
-        before = kept.read_bytes()
-        assert main([command, *given, "--force", "--out", str(kept)]) == 2
-        assert "is a model or a ledger" in capsys.readouterr().err and kept.read_bytes() == before
+    assert {name for name, options in list_options().items() if "--out" in options} == WRITERS.keys()
+    model, out, content = data.with_suffix(".model.json"), data.with_name("out.png"), None
+    if kind in ("a model", "a ledger"):
+        content = (model if kind == "a model" else data.with_name("l")).read_bytes()
+        out.write_bytes(content)
+    elif kind == "beside a ledger":
+        out.with_name("m-wal.png").write_bytes(data.with_name("l").read_bytes())
+        out = out.with_name("m-wal.png-journal")
+    elif kind == "a link to none":
+        out.symlink_to(data.with_name("nowhere"))
+    else:
+        out = data.with_name("no") / "out.png"
+    before = sorted(data.parent.iterdir())
+    for command, options in list_options().items():
+        if command not in WRITERS or (command == "plot" and kind == "beside a ledger"):  # has no suffix of an image
+            continue
+        for force in ([], ["--force"])[: 1 + ("--force" in options)]:
+            if (command, kind, force) == ("train", "a model", ["--force"]):
+                continue
+            assert main([command, *WRITERS[command](model, data), *force, "--out", str(out)]) == 2, command
+            assert f"tightdp: error: --out {out}: " in capsys.readouterr().err
+            assert sorted(data.parent.iterdir()) == before and (content is None or out.read_bytes() == content)
 
 
 def test_a_figure_replaces_no_model_and_no_ledger(data, ledger, capsys):
@@ -187,7 +221,7 @@ def test_a_figure_replaces_no_model_and_no_ledger(data, ledger, capsys):
         figure = data.with_name("f.png")
         figure.write_bytes(content)
         assert main(["plot", "--noise-multiplier", "1", "--points", "3", "--out", str(figure)]) == 2
-        assert "is a model or a ledger" in capsys.readouterr().err and figure.read_bytes() == content
+        assert "which holds what budget was spent on" in capsys.readouterr().err and figure.read_bytes() == content
 
 
 def test_columns_whose_values_all_differ_are_no_features(tmp_path, capsys):

@@ -174,18 +174,26 @@ def test_objective_perturbation_loss_stays_below_its_bound():
 @pytest.mark.parametrize("algorithm", [OutputPerturbation(), ObjectivePerturbation()])
 def test_bad_combinations_are_refused(blobs, algorithm):
     target = {"epsilon": 1.0, "delta": 1e-5}
-    with pytest.raises(ValueError, match="regularization must be > 0"):
-        LogisticRegression(algorithm, **target).fit(*blobs)
-    with pytest.raises(ValueError, match="smooth loss"):
-        LinearSVC(algorithm, regularization=0.1, **target).fit(*blobs)
+    for made, words in (
+        (LogisticRegression(algorithm, **target), "regularization must be > 0"),
+        (LinearSVC(algorithm, regularization=0.1, **target), "smooth loss"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made.fit(*blobs)
+        with pytest.raises(ValueError, match=words):
+            made.charge_for(blobs[0].shape[1])
     with pytest.raises(ValueError, match="max_norm must be"):
         type(algorithm)(max_norm=0.0)
 
 
 def test_objective_perturbation_needs_two_classes_and_an_epsilon(blobs):
     X, y = blobs
-    with pytest.raises(ValueError, match="classes must be two"):
-        LogisticRegression(ObjectivePerturbation(), 1.0, 1e-5, regularization=0.1).fit(X, np.arange(len(X)) % 3)
+    for three in (None, [0, 1, 2]):
+        made = LogisticRegression(ObjectivePerturbation(), 1.0, 1e-5, regularization=0.1, classes=three)
+        with pytest.raises(ValueError, match="classes must be two"):
+            made.fit(X, np.arange(len(X)) % 3)
+        with pytest.raises(ValueError, match="classes must be two"):
+            made.charge_for(X.shape[1], 3)
     with pytest.raises(ValueError, match="epsilon must be given"):
         LogisticRegression(ObjectivePerturbation(), delta=1e-5, public_size=1500, regularization=0.1).fit(X, y)
 

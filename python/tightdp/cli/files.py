@@ -46,54 +46,61 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-def forbid_output_over_input(out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out`` would replace ``given``, a file that is read."""
-    if given is not None and given.exists() and out.exists() and out.samefile(given):
-        raise ValueError(f"--out {out}: must not be the file that records are read from")
+LEDGER, MODEL, PAGE = "ledger", "model", "page"
+"""Kinds of files that commands tell from other files before they replace one."""
+_OUTPUT_MARKS = {LEDGER: (b"SQLite format 3", 64), MODEL: (b'"tightdp_model"', -1), PAGE: (b"<!DOCTYPE html>", 64)}
+"""Bytes by which each kind is known, and the number of bytes of a file to look at; -1 stands for all of them."""
 
 
-def check_output_writable(out: Path) -> None:
-    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
+def check_command_output(
+    out: Path | None, force: bool | None, inputs: Iterable[Path | None] = (), writes: str | None = None
+) -> None:
+    """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
+
+    None stands for the standard output. ``force`` is the command's option, or None for a command that has no such
+    option. ``inputs`` are the files that the command reads, and ``writes`` is the kind of its output, or None.
+
+    A file that is read, a ledger and a link to no file are never replaced. A model is replaced with ``force`` by
+    another model alone, and a command that writes a model replaces nothing else. Any other file is replaced with
+    ``force``. A page replaces a page without ``force``.
+    """
+    if out is None:
+        return
+    for given in inputs:
+        if given is not None and given.exists() and out.exists() and out.samefile(given):
+            raise ValueError(f"--out {out}: must not be the file that records are read from")
+    if out.is_symlink() and not out.exists():
+        raise ValueError(f"--out {out}: must be a file, and this is a link to none")
+    if writes == MODEL and out.exists() and not out.is_file():
+        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
+    _check_ledger_does_not_own(out)
+    if out.is_file():
+        _check_file_may_be_replaced(out, force, writes)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ValueError(f"--out {out}: cannot be written")
 
 
-def check_command_output(out: Path | None, force: bool, inputs: Iterable[Path] = (), mark: bytes | None = None) -> None:
-    """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
-
-    None stands for the standard output. A file that is read, a model and a ledger are never replaced. Any other file is
-    replaced with ``force``, or if ``mark`` is in its first 64 bytes, as in the command's own output.
-    """
-    if out is None:
-        return
-    for given in inputs:
-        forbid_output_over_input(out, given)
-    if out.is_file():
-        if _has_output_mark(out, b"SQLite format 3") or _has_output_mark(out, b'"tightdp_model"', whole=True):
-            raise ValueError(
-                f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
-            )
-        if not force and not (mark is not None and _has_output_mark(out, mark)):
-            raise ValueError(f"--out {out}: exists already: name another file, or give --force")
-    check_output_writable(out)
-
-
-def keep_existing_model_output(out: Path, force: bool) -> None:
-    """Raises ValueError if the file ``out`` exists already and there is no ``force``.
-
-    The file may be a model, and the budget that was spent on a model cannot be recovered. Raises ValueError even with
-    ``force`` if the file is a ledger, or has the name of a file that belongs to a ledger.
-    """
+def _check_ledger_does_not_own(out: Path) -> None:
+    """Raises ValueError if ``out`` has the name of a file that SQLite keeps beside a ledger and deletes."""
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
-        if ledger != out and ledger.is_file() and _has_output_mark(ledger, b"SQLite format 3"):
+        if ledger != out and ledger.is_file() and _has_output_mark(ledger, LEDGER):
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
-    if out.is_file() and not force:
-        raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
-    if out.is_file() and _has_output_mark(out, b"SQLite format 3"):
-        raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
+
+
+def _check_file_may_be_replaced(out: Path, force: bool | None, writes: str | None) -> None:
+    """Raises ValueError if a command that writes this kind must not replace the file ``out``."""
+    found = next((kind for kind in _OUTPUT_MARKS if _has_output_mark(out, kind)), None)
+    if found == LEDGER or (found == MODEL and writes != MODEL):
+        raise ValueError(f"--out {out}: is a {found}, which holds what budget was spent on: name another file")
+    if writes == MODEL and found != MODEL:
+        raise ValueError(f"--out {out}: is no model, and --force replaces models alone: name another file")
+    if not force and not (writes == PAGE and found == PAGE):
+        cost = ", and a model cost budget" if found == MODEL else ""
+        ways = "name another file" if force is None else "name another file, or give --force"
+        raise ValueError(f"--out {out}: exists already{cost}: {ways}")
 
 
 @contextmanager
@@ -105,10 +112,6 @@ def reserve_output_file(out: Path) -> Iterator[Path]:
     live run holds the lock of its file. Raises ValueError if no file can be made, before anything is spent on the
     contents of the file.
     """
-    if out.is_symlink() and not out.exists():
-        raise ValueError(f"--out {out}: must be a file, and this is a link to none")
-    if out.exists() and not out.is_file():
-        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
     place = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         place.touch(exist_ok=False)
@@ -168,10 +171,11 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     place.replace(out)
 
 
-def _has_output_mark(path: Path, mark: bytes, whole: bool = False) -> bool:
-    """Tells whether ``mark`` is in the first 64 bytes of a file, or with ``whole`` anywhere in the file."""
+def _has_output_mark(path: Path, kind: str) -> bool:
+    """Tells whether a file has the mark of this kind."""
+    mark, length = _OUTPUT_MARKS[kind]
     with open_regular_file(path) as file:
-        return mark in file.read(-1 if whole else 64)
+        return mark in file.read(length)
 
 
 def check_standard_output() -> None:

@@ -162,11 +162,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         size = _check.check_count_argument("n_features", n_features)
         if must_learn_labels(self.classes):
-            return self._plan_labels(size).charge
+            planned = self._plan_labels(size)
+            self._rehearse_run(size, self._build_model(size, 2), planned.epsilon, planned.delta)
+            return planned.charge
         labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
-        return self._compute_charge(
-            self._build_model(size, _check.check_count_argument("n_classes", labels, least=2)), self.epsilon, self.delta
-        )
+        model = self._build_model(size, _check.check_count_argument("n_classes", labels, least=2))
+        return self._rehearse_run(size, model, self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         found = self._plan_labels(features) if must_learn_labels(self.classes) else self

@@ -132,8 +132,8 @@ class PrivateEstimator(NestedParameters):
         """
         raise NotImplementedError
 
-    def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
-        """Raises the errors that a run of this model would raise about its settings.
+    def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+        """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
         """
@@ -143,8 +143,11 @@ class PrivateEstimator(NestedParameters):
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
             check_algorithm_beside_count(algorithm, facts, target, nothing)
-        else:
-            rehearse_algorithm_run(algorithm.plan(facts, target), nothing, facts)
+            return compute_algorithm_charge_with_count(algorithm, facts, target)
+        plan = algorithm.plan(facts, target)
+        charge: Composition = plan.budget.charge()
+        rehearse_algorithm_run(plan, nothing, facts)
+        return charge
 
     @wrap_private_fit
     def _train_model(

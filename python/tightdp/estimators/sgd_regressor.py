@@ -90,9 +90,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         ``n_features`` is an integer >= 1, and ``n_classes`` is ignored. Raises the errors that ``fit`` would raise
         about the settings.
         """
-        return self._compute_charge(
-            self._build_model(_check.check_count_argument("n_features", n_features)), self.epsilon, self.delta
-        )
+        size = _check.check_count_argument("n_features", n_features)
+        return self._rehearse_run(size, self._build_model(size), self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         self._rehearse_run(features, self._build_model(features), self.epsilon, self.delta)

@@ -241,8 +241,8 @@ class Ledger:
         if not isinstance(now, LedgerProgress) or not isinstance(before, LedgerProgress | None):
             raise TypeError(f"before and now must be LedgerProgress(releases, turn), got {before!r} and {now!r}")
         name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
-        least = 1 if before is None else before.releases + 1
-        now = LedgerProgress(_check.check_count_argument("releases", now.releases, least=least), turn)
+        known = 0 if before is None else _check.check_count_argument("before.releases", before.releases)
+        now = LedgerProgress(_check.check_count_argument("now.releases", now.releases, least=known + 1), turn)
         with self._store.open_transaction(write=True) as transaction:
             self._check_header(transaction)
             last = read_last_ledger_progress(transaction, name, self._start.digest, self._store.name)
@@ -250,7 +250,7 @@ class Ledger:
                 raise BudgetExceeded(
                     f"{self._store.name}: another copy of this run went on, up to "
                     f"{0 if last is None else last.releases} releases: continue with that copy. This one knows of "
-                    f"{0 if before is None else before.releases}, and may release no more"
+                    f"{known}, and may release no more"
                 )
             append_ledger_progress(transaction, name, self._start.digest, now)
 

@@ -68,6 +68,8 @@ class SQLiteLedgerStore:
                 run("COMMIT")
         except sqlite3.Error as error:  # closing the connection undoes the transaction
             why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
+            if why == "database is locked":  # by a program that does not take the folder's lock first
+                why = f"another program held its lock for {SECONDS} seconds: end that program, or try again later"
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def _check_files(self, create: bool) -> None:
@@ -121,7 +123,9 @@ class SQLiteLedgerStore:
         try:
             lock = FileLock(folder, SECONDS)
         except BlockingIOError:
-            raise LedgerError(f"{self.name}: others hold the lock of the folder {str(folder)!r}; {UNDONE}") from None
+            raise LedgerError(
+                f"{self.name}: others hold the lock of the folder {str(folder)!r} for {SECONDS} seconds; {UNDONE}"
+            ) from None
         except OSError as error:
             raise LedgerError(f"{self.name}: its folder cannot be locked: {error}; {UNDONE}") from error
         try:

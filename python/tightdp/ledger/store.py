@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 Run = Callable[..., list[tuple[Any, ...]]]
 """``run(sql, name=value)`` runs one statement, in which :name stands for a value, and returns its rows."""
-SECONDS = 60
-"""Number of seconds that a transaction waits for other transactions. A transaction takes milliseconds."""
+SECONDS = 20
+"""Number of seconds that a transaction waits for a lock, and for a connection. A transaction takes milliseconds, so
+that hundreds of other transactions end in this time."""
 UNDONE = "nothing was spent"
 UNKNOWN = "it is not known whether the spend was recorded: release nothing, and look into the ledger"
 

@@ -330,3 +330,11 @@ def test_a_selection_that_reveals_nearly_nothing_has_an_answer(noise):
     single = dp.Gaussian(noise)  # its bound is a lower end of the selection's
     assert single.epsilon(1e-3).lower <= run.epsilon(1e-3).upper < 1e-6
     assert single.delta(0.0).lower <= run.delta(0.0).upper < 0.01
+
+
+@pytest.mark.parametrize("shape", ["poisson", 0.0, 1.0])
+def test_lower_ends_of_epsilon_and_delta_come_from_the_same_tests(shape):
+    """With tests of one threshold alone, epsilon's lower end was a twentieth of this for a Poisson number of runs."""
+    run = dp.RepeatAndSelect(dp.DiscreteGaussianVector(2.37, 1.75, 2), 5.3, shape)  # one run's ends are far apart
+    least = run.delta(2.0, neighbors="remove").lower
+    assert least > 0 and run.epsilon(least / 2, neighbors="remove").lower >= 2.0

@@ -104,6 +104,19 @@ def test_a_filter_says_what_is_left():
     assert repr(f).endswith("spent (rho of zCDP)>")
 
 
+def test_a_refusal_names_expected_where_it_was_left_out():
+    step = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
+    for options, advised in (
+        ({}, True),
+        ({"expected": step}, False),
+        ({"order": 9.0}, False),
+        ({"family": "zcdp"}, False),
+    ):
+        with pytest.raises(dp.BudgetExceeded) as refused:
+            dp.PrivacyFilter(0.5, 1e-6, **options).spend(step, 10**6)
+        assert ("A filter with expected=" in str(refused.value)) == advised
+
+
 def test_approximate_mechanisms_need_a_part_of_delta():
     mechanism = dp.ApproximateDP(1e-4, 1e-8)
     assert not dp.PrivacyFilter(1.0, 1e-6).can_spend(mechanism)

@@ -27,6 +27,8 @@ class FilterCostFamily(ABC):
 
     unit: str
     cap: float
+    advice = ""
+    """Sentence for refusals, about a choice of costs that may cover more."""
 
     @abstractmethod
     def bound_cost(self, mechanism: m.Mechanism) -> float:
@@ -41,6 +43,8 @@ class RenyiFilterCosts(FilterCostFamily):
 
     def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
         if order is None:
+            if expected is None:
+                self.advice = ". A filter with expected=, a composition like the one to be spent, may cover more"
             order = 1 + choose_filter_order(epsilon, delta, expected)
         self.c = order - 1
         shown = f"{order:g}" if self.c >= 1e-3 else f"1 + {self.c:g}"

@@ -32,7 +32,11 @@ _ADVICE = "parent and child would each spend the same budget; give the child a f
 
 
 class BudgetExceeded(RuntimeError):
-    """A release was refused because the guarantee would not cover it. Nothing was spent."""
+    """A release was refused because the guarantee would not cover it. Nothing was spent.
+
+    If this was a ``PrivacyFilter`` of the family "renyi", a filter that is made with ``expected``, a composition like
+    the one to be spent, may cover many times more sampled steps.
+    """
 
 
 class _FilterState(NamedTuple):
@@ -125,7 +129,7 @@ class CappedFilter:
                 cost = format_up(price.release_cost * count, ".6g")
                 raise BudgetExceeded(
                     f"{count} x {mechanism!r} would exceed the filter: {format_up(before.total.hi, '.6g')} of "
-                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {cost}"
+                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {cost}{self._family.advice}"
                 )
             return after
 

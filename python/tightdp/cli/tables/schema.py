@@ -34,10 +34,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Writes the draft, and prints a line that says what it is."""
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".schema.json")
-    files.forbid_output_over_input(out, arguments.data)
-    if out.exists():
-        raise ValueError(f"--out {out}: exists already, and may have been reviewed")
-    files.check_output_writable(out)
+    files.check_command_output(out, None, (arguments.data,))  # an older schema may have been reviewed
     written = files.read_csv_format_arguments(arguments)
     rows = Rows.read(arguments.data, written)
     drafted = draft_schema(rows, arguments.label, arguments.learn, written.missing)

@@ -8,9 +8,6 @@ from pathlib import Path
 from ...tables.model import load
 from .. import files
 
-PAGE = b"<!DOCTYPE html>"
-"""The bytes with which the page of a statement begins."""
-
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
@@ -27,7 +24,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page if a file for it is named."""
-    files.check_command_output(arguments.out, arguments.force, (arguments.model,), PAGE)
+    files.check_command_output(arguments.out, arguments.force, (arguments.model,), files.PAGE)
     statement = load(arguments.model).statement
     if arguments.out is not None:
         statement.save(arguments.out)

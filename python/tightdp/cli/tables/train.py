@@ -150,7 +150,7 @@ def _add_output_arguments(p: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
     )
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
-    p.add_argument("--force", action="store_true", help="replace the model file if there is one, which cost budget")
+    p.add_argument("--force", action="store_true", help="replace a model file if there is one, which cost budget")
     files.add_csv_format_arguments(p)
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
@@ -159,12 +159,10 @@ def _add_output_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
     out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
-    for given in (arguments.data, arguments.test, arguments.schema):
-        files.forbid_output_over_input(out, given)
     if arguments.certify and importlib.util.find_spec("flint") is None:
         raise ValueError(f"--certify {MISSING_CHECKER}")
-    files.check_output_writable(out)
-    files.keep_existing_model_output(out, arguments.force)
+    read = (arguments.data, arguments.test, arguments.schema)
+    files.check_command_output(out, arguments.force, read, files.MODEL)
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
     with files.reserve_output_file(out) as place:

@@ -137,7 +137,7 @@ class ImportanceBatch(Batch):
         return self._draw_candidates(self.loader.next_step)
 
     def _draw_candidates(self, number: int) -> Iterator[tuple[Any, int]]:
-        self.rows, (self._places, parts) = self.loader.draw_candidate_share(number)
+        self._rows, (self._places, parts) = self.loader.draw_candidate_share(number)
         yield from parts
 
     def _hold_batch_parts(self) -> None:

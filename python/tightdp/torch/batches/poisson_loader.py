@@ -66,12 +66,18 @@ class Batch:
     """
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
-        self.loader, self.rows = loader, rows[rows >= 0]
+        self.loader, self._rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[BatchPlaces | None] = iter(
             [loader._make_batch_places(cut) for cut in loader._cut_physical_places(rows)]
         )
+
+    def _copy_rows(self) -> RecordIndices:
+        """The records' indices in the data set. The array is a copy, so changes to it change no step."""
+        return np.array(self._rows)
+
+    rows = property(_copy_rows)
 
     @property
     def is_used(self) -> bool:

@@ -40,9 +40,13 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 """Type of the argument ``arithmetic`` of ``make_private``, which says how gradients are added up."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
-_FINE_NOISE = 31
-"""The grid step for products of integers is at least 2^-31 times the standard deviation of the noise, rounded down to a
-power of two. At this step, the sampler takes its slow way in one draw of 512 (docs/theory/noise.md, section 5.2)."""
+_FINE_NOISE, _FINEST_NOISE = 31, 38
+"""Digits of the standard deviation of the noise, in grid steps of products of integers, where the step follows from the
+noise. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2),
+and with 38 digits the deviation is below the largest that the sampler draws."""
+_LEAST_PRODUCT_DIGITS = 27
+"""Digits of the norm bound that the noise leaves, in grid steps of products of integers. With fewer digits, integers
+would make clipped records noticeably shorter than the bound (docs/theory/exact-products.md, section 7)."""
 _MOST_DEVIATIONS = 16
 """Number of standard deviations of the noise that the type of the parameters must hold without overflow. A coordinate
 of the noise exceeds so many standard deviations with probability below 2^-180."""
@@ -181,9 +185,11 @@ class Plan:
         """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
+        fast = choose_contribution_grid(self.noise_deviation, _FINE_NOISE)
         return max(
             dense.choose_dense_product_grid(self.max_norm[0]),
-            choose_contribution_grid(self.noise_deviation, _FINE_NOISE),
+            min(fast, choose_contribution_grid(self.max_norm[0], _LEAST_PRODUCT_DIGITS)),
+            choose_contribution_grid(self.noise_deviation, _FINEST_NOISE),
         )
 
     @property

@@ -59,11 +59,10 @@ def bound_delta_of_selection(
     upper = _build_upper_selection_curve(runs, run)(epsilon).upper
     if above:
         return 0.0, upper
-    lower = (
-        _bound_selection_from_below(runs, run, epsilon)
-        if epsilon >= 0
-        else mirror_delta(epsilon, _bound_selection_from_below(runs, _reverse_run_of_selection(run), -epsilon)).lo
-    )
+    forward = run if epsilon >= 0 else _reverse_run_of_selection(run)
+    lower = _bound_selection_from_below(runs, forward, _compute_gain_of_selection(runs, forward), abs(epsilon))
+    if epsilon < 0:
+        lower = mirror_delta(epsilon, lower).lo
     if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
         upper = min(upper, groups.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
     return lower, upper
@@ -91,7 +90,7 @@ def bound_epsilon_of_selection(
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_selection_epsilon(
-            lambda eps: _bound_selection_by_preferred_set(runs, run, eps, eps) > delta, start * high, high
+            lambda eps: _bound_selection_from_below(runs, run, gain, eps) > delta, start * high, high
         )
         if low > start * high:
             return low, upper
@@ -164,11 +163,10 @@ def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
-def _bound_selection_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
+def _bound_selection_from_below(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
     """Returns the largest lower bound of delta from tests with the thresholds of ``_SHARES``."""
-    gain = _compute_gain_of_selection(runs, run)
     return max(
-        _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST))
+        _bound_selection_by_preferred_set(runs, run, epsilon, epsilon + min(share * min(gain, _LARGEST), _FARTHEST))
         for share in _SHARES
     )
 

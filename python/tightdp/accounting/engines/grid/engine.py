@@ -34,9 +34,9 @@ MOST_POINTS = 1 << 20
 """Number of points of the largest grid. The grids that are tried for one answer may have five times as many points
 together, and then take half a second."""
 MOST_STEPS = float(2**53)
-_MIXTURE_UNITS = 2 * 10**9
-"""Largest number of work units for one bound of a composition with mixtures. They take a second and a half. A question
-about "replace" asks for two such bounds."""
+_MIXTURE_UNITS = 3 * 10**9
+"""Largest number of work units for one bound of a composition with mixtures, which is half of the units of a question.
+A question about "replace" asks for two such bounds."""
 
 
 class Grid:
