@@ -1,4 +1,4 @@
-// Applies the vector functions of simd/math.hpp to arrays.
+// The vector functions of simd/math.hpp as functions of arrays, for tests.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 namespace tightdp {
 
+// A vector function by its name. `apply` writes its values at the n numbers `x` to `out`.
 struct MathFunction {
     const char* name;
     void (*apply)(const double* x, double* out, std::ptrdiff_t n);  // n is a multiple of 8

@@ -30,7 +30,8 @@ inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 // The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T.
 // The sum is added in the order of exact-products.md, section 1. `bias` may be null. If columns < kLine<T>, the weights
 // of an output are `columns` numbers. Otherwise the weights of an output are ceil(columns / kLine<T>) lines. The last
-// line covers the last kLine<T> columns. Its weights are 0 for the columns that the line before covers too.
+// line covers the last kLine<T> columns, some of which the line before may cover too. The last line has weights of 0
+// for such columns.
 template <class T>
 struct Affine {
     const T* inputs;
@@ -92,8 +93,8 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
 // Number of records in a block. The records of a block are clipped side by side, one in each lane.
 inline constexpr std::int64_t kDenseBlock = 64;
-// Factor by which the clip factor F_k of record k is multiplied before it is rounded to the integer
-// f_k = round(F_k 2^22) (exact-products.md, section 5).
+// The clip factor F_k of record k is multiplied by this number and rounded to the integer f_k = round(F_k 2^22)
+// (exact-products.md, section 5).
 inline constexpr double kCenterUnit = 0x1p22;
 // If there are a centre and a scale, rows of doubles are padded with zeros to a multiple of this length.
 inline constexpr std::int64_t kScaledPad = 16;
@@ -123,7 +124,7 @@ struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;
     double bound;          // the clipping norm C if gradients are scaled, otherwise C / grid
-    const double* bounds;  // for each record, its bound C_k / grid, if gradients are not scaled. Null for `bound`
+    const double* bounds;  // for each record, its bound C_k / grid. Null if all have `bound` or gradients are scaled
     double inverse_grid;   // 1 / grid, a power of two
     double slack;          // exceeds the relative rounding error of a squared norm that is compared with the bound
     bool normalize;        // true if shorter gradients are stretched to the bound
@@ -145,9 +146,10 @@ struct DenseClipKernels {
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
 
-// Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, where `width` is
-// a multiple of kSumTile. Products and sums are integers below 2^53, so that neither the order of the additions nor
-// fused multiply-adds change the result (exact-products.md, section 4).
+// Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for o < outputs and j < width.
+// The sum is over the records k < rows, and `width` is a multiple of kSumTile. Products and sums are integers below
+// 2^53. Therefore neither the order of the additions nor fused multiply-adds change the result (exact-products.md,
+// section 4).
 inline constexpr std::int64_t kSumTile = 8;
 TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
                      (const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,

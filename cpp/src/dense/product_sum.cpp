@@ -1,5 +1,5 @@
-// Adds clipped gradients to running totals, piece by piece on threads (product_sum.hpp). Weights and inputs are
-// integers that are packed for the instructions in use (product_way.hpp).
+// Adds clipped gradients to running totals on several threads (product_sum.hpp). Each thread adds one piece of a layer
+// after another. Weights and inputs are integers that are packed for the instructions in use (product_way.hpp).
 #include "product_sum.hpp"
 
 #include <algorithm>
@@ -14,11 +14,13 @@
 namespace tightdp {
 namespace {
 
-// A thread adds one piece of a layer at a time, the sums of some outputs and columns. The sums of a piece take at most
-// 512 KB, so they stay in the second-level cache from the first record until the noise is added.
+// A piece of a layer is a range of its outputs and a range of its columns. A thread computes the sums of one piece at a
+// time. A piece has at most kSumsHeld sums, which take at most 512 KB. So they stay in the second-level cache from the
+// first record until the noise is added. The other constants are the largest numbers of columns and outputs of a piece,
+// and of columns in a layer with one output.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
-// Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk of records, if there are running
-// totals.
+// Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk. A chunk is a range of records that are
+// packed and added together. This size is used only if there are running totals.
 constexpr std::int64_t kPackedBytes = 1 << 25;
 
 // Calls body(worker, i) for the pieces i = 0, 1, ... of work. Each thread takes the next piece when it is free.
@@ -91,7 +93,7 @@ class Adder {
     }
 
   private:
-    // A piece of work, which has a range of columns and a range of outputs of one layer.
+    // A piece of a layer: the ranges [column, column + columns) and [output, output + outputs).
     struct Piece {
         std::size_t layer;
         std::int64_t column, columns, output, outputs;
@@ -131,6 +133,7 @@ class Adder {
         }
     }
 
+    // Returns the number of packed records of a chunk of `count` records. The last block is filled up with zeros.
     static std::int64_t packed(std::int64_t count) { return whole_blocks(count); }
 
     void add(const Piece& p, int worker, std::int64_t first, std::int64_t count) {
@@ -166,8 +169,8 @@ class Adder {
         for (std::int64_t o = 0; total && o < p.outputs; ++o) std::fill_n(total + o * layer.columns, p.columns, 0);
     }
 
-    // Adds the noise to the sums of `count` entries of a layer, from entry `begin` on, and writes the results as
-    // floats.
+    // Adds the noise to the sums of `count` entries of a layer, from entry `begin` on. Writes the results in float64 or
+    // float32, as the release asks.
     void release(std::size_t layer, std::int64_t begin, std::int64_t* sums, std::int64_t count) const {
         const SumRelease& to = *r_.release;
         if (to.stream)

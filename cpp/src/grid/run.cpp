@@ -1,5 +1,5 @@
-// Composes the distributions of a plan on its levels (docs/theory/grid.md, sections 5.1 to 5.3). A product here is a
-// product of spectra (compose.hpp).
+// Composes privacy loss distributions level by level, as a plan describes (plan.hpp; docs/theory/grid.md, sections 5.1
+// to 5.3). In this file, a product is a product of spectra, the Fourier transforms of weights (compose.hpp).
 #include "run.hpp"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ Outside outside(const Product& product, const Level& level) {
 }
 
 // Returns a bound on the tilted mass (lattice.hpp) outside of the window, in units of the side's weights. The weights
-// are wound round a circle as long as the window, so that mass outside of the window appears at points inside. The
-// bound holds for the mass that the window lacks, and for the mass that appears at wrong points.
+// are wound round a circle as long as the window. So mass that belongs outside of the window is missing there, and
+// appears at points inside. The bound holds for the missing mass and for the mass that appears at wrong points.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
@@ -48,7 +48,7 @@ double outside_mass(const Side& side, const Level& level) {
     return mass(side.beyond.right.least(0, to)) + mass(side.beyond.left.least(0, from));
 }
 
-// Returns curves that bound nothing.
+// Returns a result for a plan that cannot be carried out. Its errors are infinite, so that it bounds nothing.
 Composed failed(const Level& level) {
     Side nothing;
     nothing.law.w.w = std::vector<double>(4);
@@ -56,8 +56,8 @@ Composed failed(const Level& level) {
     return {nothing, nothing, {}, level.h};
 }
 
-// Returns one side of a level, the upper or the lower. If there is no product, the side's weights are zero and its
-// error is infinite.
+// Returns the upper or the lower side of a level from the product of its spectra. If there is no product, the side's
+// weights are zero and its error is infinite.
 Side finished(const Product& product, const Level& level) {
     Side out{{}, outside(product, level)};
     if (product.nothing || product.empty) {
@@ -70,8 +70,8 @@ Side finished(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns the ratio of the 1-norm of `w` to the 1-norm of `below`, rounded up and at least 1. `below` are the lower
-// weights that were computed from `w`.
+// Returns the ratio of the 1-norm of `w` to the 1-norm of `below`, rounded up and at least 1. `below` has the weights
+// of the lower side on the coarser lattice, which were computed from the weights `w` on the finer lattice.
 double lowered(const Weights& w, const Weights& below) {
     const double have = std::accumulate(w.w.begin(), w.w.end(), 0.0);
     const double left = std::accumulate(below.w.begin(), below.w.end(), 0.0);
@@ -83,11 +83,13 @@ double lowered(const Weights& w, const Weights& below) {
 
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
-    // Errors move with the weights. Splitting an error among neighbouring points multiplies it by at most e^{tilt h}.
-    // The next level takes the fourth power of the coarse weights, which multiplies an error by three factors. The
-    // bound needs the norms of the fine weights for these factors, but multiply() takes the norms of the coarse
-    // weights. On the lower side, coarse weights may be smaller than fine ones, so the error is multiplied by the cube
-    // of the ratio of norms.
+    // The errors of the weights move to the coarser lattice as the weights do. Splitting an error among neighbouring
+    // points multiplies its 1-norm by at most e^{tilt h}, and its 2-norm by at most sqrt(2) e^{tilt h}.
+    //
+    // The next level takes the fourth power of the coarse weights. In the fourth power, an error is multiplied by three
+    // factors of weights. A valid bound uses the 1-norm of the fine weights for each factor, but multiply() uses the
+    // 1-norm of the coarse weights. On the lower side, the norm of the coarse weights may be smaller. Therefore the
+    // error is multiplied here by the cube of the ratio of these norms (grid.md, section 5.2).
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
@@ -122,8 +124,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The store keeps each Coarse under a key. The key consists of everything from which the levels up to the given
-    // level were computed, and of the next level's lattice.
+    // The store keeps the Coarse of each level l under a key, which is the beginning of `key` up to ends[l]. This part
+    // has everything from which the levels 0 to l are computed, and the lattice of level l + 1.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {

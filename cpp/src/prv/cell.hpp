@@ -1,7 +1,7 @@
 // The probability of one cell of a grid. A cell is an interval of privacy losses between two edges. On a device each
 // thread computes one cell. The host uses these functions in tests and for distributions whose cells need not be
-// computed fast (docs/theory/prv.md, sections 2 and 4.1). The functions have to be compiled without contraction, so
-// that two neighbouring cells compute exactly the same edge.
+// computed fast (docs/theory/prv.md, sections 2 and 4.1). The functions have to be compiled without contraction of
+// a * b + c to fused multiply-adds. Then two neighbouring cells compute exactly the same edge.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// Random numbers by index (tightdp/random/tile.hpp). Many numbers are computed on several threads.
+// Streams of random numbers, and functions that compute numbers of a stream. Each number of a stream has an index
+// (tightdp/random/tile.hpp). If there are many numbers, several threads compute them.
 //
-// Each function writes the values with the indices [first, first + n). The values do not depend on the number of
-// threads, the instruction set, or the split of a range over calls.
+// A function that writes to `out` writes the numbers with the indices [first, first + n). The numbers do not depend on
+// the number of threads, the instruction set, or the split of a range over calls.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
-// Adds rounded normals to integers. Draws are numbered by an index (tightdp/random/tile.hpp).
+// Adds rounded normals to integers. A rounded normal is a normal draw rounded to an integer. The draws of a stream are
+// numbered (tightdp/random/tile.hpp).
 //
 // Draw i of a stream is floor(sigma Z_i + 1/2). Here Z_i is a standard normal variable, a real number and not a double.
-// It is a function of (key, stream, i) alone. The integers do not depend on the number of threads, the instruction set,
-// or the split of a range over calls (docs/theory/noise.md, section 5).
+// Z_i is a function of (key, stream, i) alone. Draws do not depend on the number of threads, the instruction set, or
+// the split of a range over calls (docs/theory/noise.md, section 5).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct Deviations {
 void add_rounded_normals_range(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                                std::int64_t* values) noexcept;
 
-// Adds the same draws to `values`, on several threads if there are enough draws.
+// Adds the same draws to `values` as add_rounded_normals_range does, on several threads if there are enough draws.
 void add_rounded_normals(const random::RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                          std::int64_t* values);
 

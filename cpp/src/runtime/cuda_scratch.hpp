@@ -1,4 +1,5 @@
-// Device memory that is freed when the work queued on a stream is done, while the host does not wait.
+// Device memory for the work that is queued on a stream. The memory is freed when this work is done, without a wait of
+// the host.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 
 namespace tightdp::cuda {
 
-// Returns the library's own memory pool of the current device. Freed memory stays in the pool. Without the pool, each
-// wait of the host would return the memory to the driver, and the next call would map it again. The default pool is not
-// used, since users may have changed its settings.
+// Returns the library's own memory pool of the current device. Freed memory stays in this pool. By default, a pool
+// returns its freed memory to the driver each time that the host waits, and the next call has to map memory again. The
+// device's default pool is not used, since users may have changed its settings.
 inline cudaMemPool_t pool_here() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;
@@ -41,7 +42,7 @@ class Scratch {
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    // Frees the memory in the order of the stream, so that kernels launched before can still use it.
+    // Queues the freeing of the memory on the stream. Kernels that were launched before can still use the memory.
     ~Scratch() {
         if (data_) cudaFreeAsync(data_, stream_);
     }

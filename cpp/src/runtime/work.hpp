@@ -60,7 +60,8 @@ inline void spend(std::int64_t units) {
     if (c.aside) return;
     c.spent += units;
     if (c.spent <= c.limit) return;
-    // The same count results whether a single piece exceeds the limit or the whole work for a stored result.
+    // A stored result is charged with its whole work at once, which may exceed the limit by more than a piece of a
+    // computation does. In both cases the count becomes the same number.
     c.spent = c.limit + 1;
     throw OutOfWork{};
 }
@@ -82,7 +83,7 @@ inline bool asked_to_stop(std::int64_t units) noexcept {
     }
 }
 
-// Sets a field of this thread's counter, and restores it at the end of the scope.
+// Sets a field of this thread's counter as long as the object exists. The destructor restores the value from before.
 template <auto field>
 class Scoped {
   public:
@@ -97,7 +98,7 @@ class Scoped {
     const Value before_;
 };
 
-// Allows at most `units` units of work within its scope, and no more than an enclosing scope allows.
+// Allows at most `units` units of work as long as the object exists, and no more than an enclosing Budget allows.
 struct Budget : Scoped<&Counter::limit> {
     explicit Budget(std::int64_t units) noexcept : Scoped(limit_of(counter(), units)) {}
 
@@ -107,9 +108,9 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// Work within the scope of this object is not charged, but can be interrupted. Tables that are computed once for many
-// questions use such scopes, and so do the last steps of a question whose budget is spent. The work in a scope has to
-// be of bounded size.
+// Work is not charged as long as the object exists, but can be interrupted. Such objects are used for tables that are
+// computed once for many questions, and for the last steps of a question whose budget is spent. The work that is not
+// charged has to be of bounded size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };

@@ -55,8 +55,7 @@ TIGHTDP_VINLINE Vec max(Vec a, Vec b) { return select(a > b, a, b); }
 
 TIGHTDP_VINLINE Vec min(Vec a, Vec b) { return select(a < b, a, b); }
 
-// Evaluates at x the polynomial with these coefficients by Horner's rule. The coefficient of the highest power comes
-// first.
+// Returns the value of a polynomial at x, by Horner's rule. The coefficient of the highest power comes first.
 template <class... Coefficients>
 TIGHTDP_VINLINE Vec horner(Vec x, double highest, Coefficients... lower) {
     Vec p = splat(highest);

@@ -23,6 +23,9 @@ class ProcessOwner:
         return os.getpid() == self._process
 
     def check_process(self, name: str, advice: str) -> None:
-        """Raises RuntimeError if this process is not the owner. The message calls the owned object ``name``."""
+        """Raises RuntimeError if this process is not the owner.
+
+        The message calls the owned object ``name``, and ends with ``advice``.
+        """
         if not self.is_here:
             raise RuntimeError(f"{name} belongs to process {self._process}, of which {os.getpid()} is a fork: {advice}")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**25
 """Largest size of a file, in bytes: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Largest number of commas and opening brackets in a text. The text has at most one value more than such characters,
-and a value takes some 100 bytes of memory."""
+"""Largest number of commas and opening brackets in a text. A text with n such characters has at most n + 1 values. A
+value takes some 100 bytes of memory."""
 MOST_DIGITS = 400
 """Largest number of digits of an integer. The integer part of a double has at most 309 digits."""
 _NUMBERS = (int, float)
@@ -100,7 +100,10 @@ def _parse_json_integer(text: str) -> int:
 
 
 def check_json_format(plain: Any, entry: str, number: int, writer: str) -> None:
-    """Raises ValueError unless ``plain`` is an object with the format number ``number`` at ``entry``."""
+    """Raises ValueError unless ``plain`` is an object whose ``entry`` is ``number``, the number of the format.
+
+    ``writer`` is the name of the function or command that writes this format. The message contains this name.
+    """
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
         has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_argument(found)}"
@@ -108,9 +111,9 @@ def check_json_format(plain: Any, entry: str, number: int, writer: str) -> None:
 
 
 def read_json_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
-    """Returns ``cls(**plain)``.
+    """Returns ``cls(**plain)``, where each entry of ``plain`` is read as a value of its parameter's type.
 
-    ``plain`` must have an entry for each parameter and no others, each of the kind that its annotation names.
+    ``plain`` must have an entry for each parameter and no others. The annotation of a parameter is its type.
     """
     return construct_from_json(cls, read_json_arguments(cls, plain, name, build), name)
 
@@ -173,7 +176,8 @@ def check_same_json(plain: Any, written: Any, name: str = "") -> None:
 def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
     """Returns ``plain`` as a value of the type ``hint``.
 
-    The type is a number or a text, a tuple, a mapping, or a class whose values ``build`` makes from objects of JSON.
+    The type is a number, a text, a tuple, a mapping, or a class. ``build`` makes the values of classes from objects of
+    JSON. If ``build`` is None, ``build_json_object`` makes them.
     """
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
@@ -196,18 +200,18 @@ def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None
                 for key, value in plain.items()}  # fmt: skip
     if kind in _JSON_TYPES or kind is Literal:
         return plain
-    return (build or read_nothing_else_in_json)(hint, plain, name)
+    return (build or build_json_object)(hint, plain, name)
 
 
-def read_nothing_else_in_json(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object of the class ``hint``. ``read_json_value`` calls this function if it gets no ``build``.
-
-    The objects inside are built from the annotations of the constructor's parameters."""
+def build_json_object(hint: Any, plain: Any, name: str) -> Any:
+    """Returns an object of the class ``hint``. The annotations of its constructor's parameters tell the types of the
+    values inside."""
     return read_json_object(hint, plain, name)
 
 
 def _read_json_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
-    """Returns a list as a tuple of values of the types ``hints``."""
+    """Returns the values of a list as a tuple. ``hints`` has the type of each value, or (type, ...) for any number of
+    values of one type."""
     if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a fast path for a model of a million weights
         if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
             raise ValueError(f"{_shorten_json_place(name)} must be finite numbers")

@@ -76,13 +76,14 @@ class DPIS:
     reach : k >= 1. A record is a candidate with about k times the sampling probability that its last computed norm
         gives. A step computes the gradients of candidates alone, about k batch_size gradients. A norm that has grown by
         more than the factor k is clipped to k times the last computed norm.
-    floor : smallest norm, divided by C, from which the bound on a record's later norms is computed.
+    floor : a number in (0, 1]. A last computed norm below floor * C counts as floor * C where it decides whether a
+        record is a candidate.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
         [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
     reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
         epochs even if these have the largest possible cost.
-    optimizer : applied to the estimate, plus regularization * w; None takes plain steps whose length follows from
-        ``spread``, as for ``DPSGD``.
+    optimizer : takes the steps, along the estimate plus regularization * w. None takes plain steps whose length follows
+        from ``spread``, as for ``DPSGD``.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     spread : as for ``DPSGD``.
 
@@ -199,9 +200,9 @@ class DPIS:
 class DPISEpochSettings:
     """The sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
-    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. For
-    any number of records and any released values, each epoch has settings that fit its budget (docs/theory/dpis.md,
-    section 6).
+    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw.
+    Whatever the number of records and the released values are, each epoch has settings that fit its budget
+    (docs/theory/dpis.md, section 6).
     """
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
@@ -261,7 +262,8 @@ class DPISEpochSettings:
         """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
-            f"norm_noise={self.norm_noise:g} take up the whole of epsilon. None keeps them to half of it"
+            f"norm_noise={self.norm_noise:g} take up the whole of epsilon. With norm_noise=None "
+            "they take at most half of epsilon"
         )
 
     def compute_sampling_probability(self, share: float) -> float:
@@ -271,8 +273,10 @@ class DPISEpochSettings:
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """Returns an estimate of the ratio of the mean norm to C, from a released sum, and the noise multiplier of the
-        epoch's steps."""
+        """Returns the share and the noise multiplier of an epoch's steps.
+
+        The share is an estimate of the ratio of the mean norm to C, from the ``released`` sum of norms.
+        """
         # The share is at least reach * part, so that a candidate's probability q * reach * |g| / C is at most 1.
         # Otherwise the estimate would be biased.
         least = min(1.0, self.settings.reach * self.part)
@@ -285,7 +289,7 @@ class DPISEpochSettings:
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
         """Returns the noise multiplier of an epoch, sigma / share, for the smallest sigma that leaves enough budget for
-        later epochs. Returns infinity if this sigma is far above the largest noise."""
+        later epochs. May return infinity if this sigma exceeds the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
         ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
@@ -300,7 +304,8 @@ class DPISEpochSettings:
                 if worst == share
                 else budget.cost(build_algorithm_release(sigma / worst, self.compute_sampling_probability(worst)))
             )
-            # No epoch takes more than an equal part of the remaining budget. So every later epoch can spend as much.
+            # An epoch takes at most an equal part of the budget that is left for this epoch and the later epochs. So
+            # every later epoch can spend as much as this one.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
         _, sigma = bracket_monotone_crossing(
@@ -325,8 +330,8 @@ class _DPISRun(DPISEpochSettings):
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """Returns a run whose epochs release the ratio of the mean norm to C.
 
-        ``q`` and ``noise`` belong to the run with the largest possible cost. They determine the length of steps,
-        because q / noise is about the same for any norms."""
+        ``q`` and ``noise`` are those of a run with the largest possible cost. The length of steps follows from their
+        ratio q / noise, which is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
@@ -374,19 +379,19 @@ def build_dpis_sum_query(
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
     q |clip(g_k)| / max_norm, where g_k is the record's gradient.
 
-    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, and some candidates are then taken
-    by the norms themselves. A record's bound is from the last time that its gradient was computed. With ``refresh``,
-    all bounds are computed anew first. For any bound, a record is taken with probability at most q. A record that is
-    taken adds a vector of norm at most max_norm, so the sensitivity is max_norm (docs/theory/dpis.md, section 3).
-    Weights multiply the norms |clip(g_k)|, and not the added vectors.
+    The sample is drawn in two stages. The first stage draws candidates, with probabilities from bounds on the norms.
+    The second stage takes some of the candidates, with probabilities from the norms themselves. A record's bound is
+    from the last time that its gradient was computed. With ``refresh``, all bounds are computed anew first. For any
+    bound, a record is taken with probability at most q. A record that is taken adds a vector of norm at most max_norm,
+    so the sensitivity is max_norm (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the
+    added vectors.
     """
 
     grid = choose_dense_gradient_grid(max_norm, records=oracle.public.records)
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
     def evaluate_dpis_sum(source: RandomSource) -> Integers:
-        """Draws candidates by bounds on the norms, takes some candidates by the norms, and sums max_norm g_k /
-        |g_k|."""
+        """Draws candidates, takes some of them, and returns the sum of max_norm g_k / |g_k| over the taken ones."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)

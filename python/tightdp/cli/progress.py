@@ -13,9 +13,10 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """A progress bar. A call with (done, total), two numbers of releases or of another unit, draws the bar.
+    """A progress bar. Calling the object with (done, total) draws the bar.
 
-    If ``total`` is None, only the number done is drawn. Nothing is drawn unless ``shown`` is True.
+    ``done`` and ``total`` are numbers of releases, or of another ``unit``. If ``total`` is None, only the number
+    ``done`` is drawn. Nothing is drawn unless ``shown`` is True.
     """
 
     def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:

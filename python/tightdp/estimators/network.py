@@ -18,15 +18,15 @@ class MLPClassifier(ProbabilisticClassifier):
 
     ``hidden_layer_sizes`` holds the widths of the hidden layers, or is the width of a single hidden layer.
     ``activation`` is "relu" or "tanh". Every algorithm works except objective and output perturbation, which need a
-    convex loss. ``algorithm=None`` stands for ``DPSGD()``. Every layer has a bias. Single records' gradients are never
-    stored, so memory is needed only for the activations of one batch.
+    convex loss. ``algorithm=None`` stands for ``DPSGD()``. Every layer has a bias. The gradients of single records are
+    never stored, so a batch needs memory only for its activations.
 
     >>> import numpy as np
     >>> from tightdp.train import DPSGD, MLPClassifier
     >>> x = np.linspace(-1, 1, 4000)[:, None]
     >>> y = abs(x[:, 0]) > 0.5
 
-    Sixteen hidden units learn which numbers are large.
+    Sixteen hidden units learn which numbers have an absolute value above 1/2.
 
     >>> clf = MLPClassifier(DPSGD(400, 30), 2.0, 1e-5, hidden_layer_sizes=(16,), random_state=0).fit(x, y)
     >>> bool(clf.score(x, y) > 0.9)

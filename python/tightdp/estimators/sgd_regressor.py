@@ -39,7 +39,6 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         features as they are.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error of the mapped
         features and targets.
-    the others : as for ``LogisticRegression``, weights of records included.
 
     Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of the given X and y. Within ``bounds`` the
     prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit, which
@@ -49,7 +48,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     features, and takes one pass over the data.
 
     The other settings, ``public_size``, ``fit_intercept``, ``random_state``, ``callback``, ``ledger``,
-    ``warm_start`` and ``max_sample_weight``, are those of ``LogisticRegression``.
+    ``warm_start`` and ``max_sample_weight``, are those of ``LogisticRegression``. So are weights of records.
 
     >>> import numpy as np
     >>> from tightdp.train import SGDRegressor
@@ -77,15 +76,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
-        """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does, and returns the regressor
-        itself.
+        """Continues from the last fit, and returns the regressor itself.
 
-        ``sample_weight`` and ``disjoint`` are also as in ``LogisticRegression``.
+        The method, with ``sample_weight`` and ``disjoint``, works as ``partial_fit`` of ``LogisticRegression``.
         """
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record.
+        """Returns the charge of ``fit`` on records of ``n_features`` features, without reading any record.
 
         ``n_features`` is an integer >= 1, and ``n_classes`` is ignored. Raises the errors that ``fit`` would raise
         about the settings.
@@ -129,16 +127,16 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
     def _set_target_scale(self, again: bool) -> EstimatorScale:
-        """Returns the scale of the target, and keeps its bounds.
+        """Returns the scale of the target, and keeps the bounds of the target in ``target_bounds_``.
 
-        Raises ValueError if a run that continues the last fit has other bounds than that fit.
+        Raises ValueError if the run continues the last fit (``again``) and the last fit had other bounds.
         """
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         scale = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
-            raise ValueError("target_bounds must be those of the last fit: its parameters are for these")
+            raise ValueError("target_bounds must be those of the last fit, because its parameters are for those bounds")
         self.target_bounds_: tuple[float, float] = pair
         return scale
 
@@ -176,7 +174,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
 @dataclass(frozen=True)
 class _RegressorPreparation:
-    """A function that makes the records of a block, with features and targets within bounds."""
+    """A function that makes the records of a block, with clipped and mapped features and targets."""
 
     bounds: Bounds | None
     target: EstimatorScale
@@ -185,7 +183,10 @@ class _RegressorPreparation:
         return Records(*self.map_numbers(features, convert_regression_targets(targets)))
 
     def map_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
-        """Returns features and targets within bounds. A record whose target is NaN contributes nothing."""
+        """Returns features and targets, clipped to their bounds and mapped to [0, 1] and [-1, 1].
+
+        A record whose target is NaN contributes nothing. Without ``bounds``, features are not changed.
+        """
         values = self.target.map_values(targets[:, None])[:, 0]
         missing = np.isnan(values)
         return exclude_records_of_estimator(scale_features_for_estimator(self.bounds, features), missing), np.where(

@@ -48,8 +48,11 @@ def check_search_charge_covered(charge: Composition, cover: Composition) -> None
 
 
 def convert_search_charge_for_ledger(charge: Composition, delta: float) -> Composition:
-    """Returns the charge of a search for a ledger. If a mechanism of the search has a delta, the search has no finite
-    Renyi divergence. Such a search is charged as (epsilon, delta)-DP."""
+    """Returns the charge of a search in the form in which a ledger records it.
+
+    If a mechanism of the search has a delta, the search has no finite Renyi divergence. Such a search is charged as
+    (epsilon, delta)-DP.
+    """
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
     if any(isinstance(m, ApproximateDP) for m in inside):
         return ApproximateDP(charge.epsilon(delta).upper, delta) * 1

@@ -59,8 +59,8 @@ ENTRIES = ("tightdp_statement", "account", "certificate", *_CLAIMED_VALUES, *_VA
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 """Form of the hash of released parameters."""
 LARGE = 10.0
-"""Epsilon above which a statement warns. An epsilon of 10 bounds likelihood ratios by 22,000 only, which excludes next
-to nothing."""
+"""Epsilon above which a statement warns. An epsilon of 10 bounds likelihood ratios only by 22,000. Such a bound
+excludes almost nothing."""
 
 
 def describe_large_stated_delta(delta: float, size: int) -> str:
@@ -81,14 +81,14 @@ class Statement:
 
     ``str(statement)`` is a text for readers, and ``to_json()`` keeps the whole statement. ``to_html()`` is a page for
     the person who answers for the release. This page shows the privacy profile and the trade-off curve, and loads
-    nothing from elsewhere. A statement may be published wherever the release may, because it holds nothing else about
-    the records.
+    nothing from elsewhere. A statement may be published wherever the release may. It says nothing about the records
+    besides the release and the public facts.
 
     Parameters
     ----------
     subject : the release and the means by which it was made, in one line.
-    privacy : ``Bound`` on the epsilon of ``charged`` at ``delta``. If ``charged`` proves only a smaller lower end, that
-        end is taken. A bound that contradicts ``charged`` is refused.
+    privacy : ``Bound`` on the epsilon of ``charged`` at ``delta``. If only a smaller lower end can be proved from
+        ``charged``, the statement has this smaller end. A bound that contradicts ``charged`` is refused.
     delta : the delta of the guarantee, in (0, 1).
     charged : the composition that the run was charged with.
     neighbors : the neighbouring relation of the guarantee.
@@ -190,7 +190,7 @@ class Statement:
 
     @property
     def guarantee(self) -> str:
-        """The promise in one line."""
+        """The guarantee in one line."""
         return (
             f"({format_stated_above(self.privacy.upper)}, {format_stated_above(self.delta)})-differentially private, "
             f"{RELATIONS[self.neighbors]}; the bound is certified from {format_stated_below(self.privacy.lower)} to "
@@ -309,8 +309,8 @@ class Statement:
         """Returns the statement that ``to_json`` wrote.
 
         Raises ValueError for any other text, and TypeError for anything that is not text. The bound is computed again
-        from the account, and the words are derived again from the values. A difference raises ValueError. Unless
-        ``patient``, an account whose bound may take more than two seconds is refused.
+        from the account, and the words are derived again from the values. A difference raises ValueError. An account
+        whose bound may take more than two seconds is refused unless ``patient`` is True.
         """
         try:
             plain = parse_json(_check_statement_text("text", text))

@@ -10,7 +10,8 @@
 
 namespace tightdp {
 
-// The coefficients of a polynomial, lowest power first. Device code can use constants of this value type.
+// The coefficients of a polynomial, lowest power first. The functions below copy a constant of this type into a local
+// constant, so that device code can use the coefficients too.
 template <int N>
 struct Coefficients {
     double c[N];
@@ -39,6 +40,7 @@ inline constexpr Coefficients<28> kMillsSlope{
      -0x1.c6108c79af376p-21, 0x1.2a77f0a27782ep-23,  0x1.545f5b146606bp-23, -0x1.1f88648d2abd3p-26,
      -0x1.a42de5ac7532cp-26, 0x1.2a38a7cc809e0p-30,  0x1.24bf923152135p-29, 0x1.fa389f4b83f15p-38}};
 
+// Returns the value of the polynomial p at y, by Horner's rule.
 template <int N>
 TIGHTDP_HD constexpr double horner(const Coefficients<N>& p, double y) noexcept {
     double sum = p.c[N - 1];
@@ -58,8 +60,9 @@ TIGHTDP_HD inline double mills_slope(double x) noexcept {
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x * (1.5 + x));
 }
 
-// Bound on the relative errors of R and S, which all bounds that use R or S assume. The largest errors that were
-// measured are below two thirds of this bound (docs/theory/special.md).
+// Bound on the relative errors of mills_ratio and mills_slope. All bounds that use these two functions assume that the
+// errors are within this bound. The largest errors that were measured are below two thirds of the bound
+// (docs/theory/special.md).
 inline constexpr double kMillsError = 8 * kUnitRoundoff;
 
 }  // namespace tightdp

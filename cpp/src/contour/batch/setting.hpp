@@ -1,8 +1,10 @@
-// Bounds on epsilon(delta) of one setting, in one direction or for the worse of the two directions
-// (docs/theory/contour.md, sections 1 to 7).
+// Bounds on epsilon(delta) of one setting (sigma, q, steps): a number of Poisson-subsampled Gaussian steps with the
+// noise multiplier sigma and the sampling probability q. The bounds are for one direction, or for the worse of the
+// directions "add" and "remove" (docs/theory/contour.md, sections 1 to 7).
 //
-// Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps is an integer >= 1, 0 < delta < 1, and tolerance is in
-// [1e-13, 1e-2]. If the result is certified, lower <= epsilon(delta) <= upper. Otherwise the setting is declined.
+// Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps is an integer >= 1, and 0 < delta < 1. `tolerance` is the
+// intended relative error of delta, in [1e-13, 1e-2]. If the result is certified, lower <= epsilon(delta) <= upper.
+// Otherwise the setting is declined.
 #pragma once
 
 #include "contour/direct_bounds.hpp"
@@ -22,7 +24,7 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, con
                          [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
 }
 
-// Bounds epsilon under add_or_remove: the larger of the results for the two directions.
+// Bounds epsilon under add_or_remove. The result is the larger of the results for the two directions.
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
                                       double delta, double tolerance) noexcept {

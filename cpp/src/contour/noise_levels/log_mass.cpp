@@ -1,4 +1,4 @@
-// Bounds on ln N(sigma), the logarithm of the normalisation in log_mass.hpp.
+// Bounds on ln(N(sigma) / sqrt(2 pi)), where N(sigma) is the normalisation in log_mass.hpp.
 #include "log_mass.hpp"
 
 #include <cmath>
@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// -ln of the relative error of M(c), the moment generating function of the privacy loss. The error is small enough to
-// tell apart distributions whose noise multipliers differ by a thousandth.
+// M(c), the moment generating function of the privacy loss, is computed with a relative error of about e^-kLogInverse.
+// This error is small enough to tell apart the masses N(sigma) of two noise multipliers that differ by a thousandth.
 constexpr double kLogInverse = 32;
 
 }  // namespace

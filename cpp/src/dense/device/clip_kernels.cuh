@@ -1,5 +1,6 @@
-// The kernels that round and clip the records of a product sum, and add layers of one output. The formulas are in
-// clip_record.hpp. docs/theory/exact-products.md, section 7.
+// The kernels that round and clip the records of a sum of gradients, which are outer products (product_sum.hpp). One
+// more kernel adds the gradients of layers with one output. The formulas are in clip_record.hpp and in
+// docs/theory/exact-products.md, section 7.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,8 @@ struct WeightedRows {
     TIGHTDP_HD std::int64_t blocks() const { return across() * ((rows + share - 1) / share); }
 };
 
-// Shares `count` rows of a layer among about eight thread blocks for each multiprocessor.
+// Returns the arguments of add_rows_kernel for `count` rows of a layer. The rows are shared among about eight thread
+// blocks for each multiprocessor.
 template <class T>
 WeightedRows<T> weigh_rows(const T* x, std::int64_t count, const DeviceLayer& layer, const double* weights,
                            std::int64_t* totals, std::int64_t processors) {

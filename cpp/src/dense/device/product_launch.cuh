@@ -6,7 +6,8 @@
 
 namespace tightdp::cuda {
 
-// Packs an operand, and keeps it until the object ends.
+// The packed digits of an operand, in device memory. The constructor packs the operand, and the destructor frees the
+// memory.
 template <int digits>
 class PackedOperand {
   public:
@@ -36,7 +37,8 @@ void multiply_packed(const ProductShares& shares, const unsigned char* weights, 
     check(cudaGetLastError(), "the launch of an integer product");
 }
 
-// Adds the products of all records of two operands to totals [outputs][columns].
+// Adds sum_k w[k][o] q[k][j], over all records k of the operands w and q, to the total of output o and column j. The
+// totals are an array [outputs][columns].
 template <class Weights, class Inputs>
 void multiply_operands(const Weights& w, const Inputs& q, std::int64_t* totals, cudaStream_t stream) {
     const ProductShares shares = share_product(w.records, w.lines, q.lines, attribute(cudaDevAttrMultiProcessorCount));

@@ -84,7 +84,8 @@ def epsilon_batch(
 
 
 def _count_own_cores() -> int:
-    """Returns the number of cores that this process may use, or of all cores if the system does not tell."""
+    """Returns the number of cores that this process may use. If the system does not tell, returns the number of all
+    cores."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -96,9 +97,10 @@ def _bound_many_settings_by_contour(
     threads: int,
     number: int | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the contour engine's bounds on epsilon of each setting, computed first on the device of this number.
+    """Returns the contour engine's bounds on epsilon of each setting.
 
-    Settings that the engine does not serve have the bounds 0 and infinity.
+    If ``number`` is not None, the CUDA device of this number computes the bounds that it can, and the ``threads``
+    compute the others. Settings that the engine does not serve have the bounds 0 and infinity.
     """
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)

@@ -22,7 +22,8 @@ _TANGENTS = 512
 """Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where a
 bound on the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""The tangents' epsilons end at the epsilon whose delta is ``_LEAST_DELTA``, or at ``_STEEPEST`` if that is smaller."""
+"""The largest epsilon of a tangent is ``_STEEPEST`` or the epsilon whose delta is ``_LEAST_DELTA``, whichever is
+smaller."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
 """Default false positive rates for an estimate of mu. The smallest rate is that of dp_accounting's defaults."""
 
@@ -53,7 +54,7 @@ def bound_delta_for_adapter(
         return 1.0
     if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
         return 0.0
-    if math.isinf(epsilon):  # delta at any finite epsilon is a bound, and not every engine answers at LARGEST
+    if math.isinf(epsilon):  # delta at any finite epsilon is a bound. Some engines have no answer at LARGEST
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
@@ -83,9 +84,9 @@ def bound_deltas_for_adapter(
 def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
     """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
-    The first of two bounds follows from the trade-off curve. The second is the smallest of the tangents
-    e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8). The smaller
-    bound is returned.
+    There are two bounds for each rate, and the smaller one is returned. The first bound follows from the trade-off
+    curve. The second bound is the least value of e^epsilon rate + delta(epsilon) over several epsilons. For each
+    epsilon, this expression is a tangent of the curve (docs/theory/conversions.md section 8).
     """
     given = np.asarray(_check.check_array_argument("false_positive_rates", rates, "numbers in [0, 1]"))
     if has_event_without_noise(run):

@@ -1,4 +1,4 @@
-"""Samplers of batches. All of them count their batches, and one draws Poisson batches with the charged probability."""
+"""Samplers of batches. All of them count their batches. ``PoissonSampler`` draws with the charged probability."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class CountingOpacusSampler(_Base):
     """A sampler of batches that counts its iterations and batches, so that an optimiser can tell batches apart."""
 
     iterations = 0
+    """Number of iterations that have begun."""
     drawn = 0
+    """Number of batches that were drawn in all iterations."""
     skips = False
     """True if an optimiser was told to skip steps. Then an iteration must not go on after another iteration has
     begun."""
@@ -53,6 +55,7 @@ class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
 
     num_samples : the number of records, at least 1
     sample_rate : the sampling probability, a float in (0, 1]
+    generator : not used to draw batches, and accepted because Opacus' sampler has this parameter
     steps : the number of batches, at least 0, by default ``int(1 / sample_rate)``
     """
 

@@ -1,6 +1,6 @@
 """Physical batches of one shape, in which each record draws its own place (docs/theory/training.md, section 8).
 
-A physical batch holds the records that go through the model together, and a place is a row of it.
+A physical batch holds the records that go through the model together, and a place is a row of this batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Integer products for layers that a record passes at several positions (docs/theory/exact-products.md, section 9).
 
-The gradient of a record is the sum over positions t of l_t r_t^T. This sum is not formed. Instead, l_t and r_t become
-vectors of integers w_t and q_t. The squared norm of m = sum_t w_t q_t^T follows from the inner products of these
-vectors.
+A position is a place in a sequence, or one of several uses of a parameter. The gradient of a record is the sum over
+positions t of l_t r_t^T. One of the vectors l_t and r_t has the inputs of the layer at position t, and the other has
+the derivatives of the loss by the layer's outputs there. This sum is not formed. Instead, l_t and r_t are scaled and
+rounded to vectors of integers w_t and q_t. The squared norm of sum_t w_t q_t^T follows from the inner products of these
+integer vectors.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
 2^53, and exact in doubles."""
 TRIES = 4
-"""Number of clip factors, by which a gradient is multiplied, that are tried for a record. If the sum of products
-exceeds the bound for each of these factors, the record adds nothing."""
+"""Number of clip factors that are tried for a record. The gradient of a record is multiplied by its clip factor. If the
+integers exceed the norm bound with each of the factors, the record adds nothing."""
 AIM = 1 - 2.0**-14
-"""Fraction of the norm bound at which a clip factor aims. The rest allows for the rounding of w_t to integers."""
+"""A clip factor is chosen such that the norm is about this fraction of the norm bound. The rest of the bound allows for
+the rounding of w_t to integers."""
 _CHECKED = 1 - 2.0**-40
 """Fraction of the squared norm bound that squared norms may reach. The rest allows for roundings in the comparison."""
 
@@ -38,12 +41,13 @@ Tensor = Any
 
 
 class ClippedPositions(NamedTuple):
-    """The clip factors of records, and the parts of the norm bound that are left for gradients by other parameters."""
+    """The clip factors of records, and the parts of the norm bound that are left for other parameters."""
 
     factors: Tensor
     """Clip factors. A record with the factor 0 adds nothing."""
     rest: Tensor
-    """Bounds on the norm of what the record may add by other parameters, in units of the grid."""
+    """Bounds in units of the grid, one for each record. The norm of what the record adds for other parameters must be
+    at most its bound."""
 
 
 def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
@@ -59,7 +63,7 @@ def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
 
 
 class PositionProducts:
-    """The gradients of some records by one parameter, as integers.
+    """The gradients of some records with respect to one parameter, as integers.
 
     The constructor computes the integers q_t. ``round_weights`` gets the clip factors and computes the integers w_t.
     """
@@ -86,10 +90,10 @@ class PositionProducts:
         return (self._steps > 0).all(1)
 
     def round_weights(self, records: Tensor, factors: Tensor) -> Tensor:
-        """Rounds w_t = F l_t 2^-e of some records to integers, for their clip factors F in units of the grid.
+        """Rounds F l_t / 2^e to the integers w_t, for some records, and returns upper bounds on |sum_t w_t q_t^T|^2.
 
-        2^e is the power of two by which r_t was multiplied before it was rounded to q_t. Returns upper bounds on the
-        squared norms of these records' sums sum_t w_t q_t^T. A record with F = 0 gets zeros.
+        F is an entry of ``factors``: the clip factor of the record, divided by the grid. 2^e is the power of two by
+        which r_t was multiplied before it was rounded to q_t. A record with F = 0 gets zeros.
         """
         scale = torch.where(factors[:, None] > 0, factors[:, None] / self._steps[records], 0.0)
         weights = (self._left[records].double() * scale[:, :, None]).round_().clamp_(-LARGEST_WEIGHT, LARGEST_WEIGHT)
@@ -105,10 +109,10 @@ class PositionProducts:
 
 
 def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Multiplies each vector of ``rows`` by a power of two, and rounds it to integers in float64. Returns integers and
-    powers.
+    """Multiplies each vector of ``rows`` by a power of two, and rounds its entries to integers.
 
-    ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
+    Returns the integers in float64, and the powers of two. ``rows`` has the shape (records, positions, n). A vector
+    that is not finite gets zeros, and 0 instead of a power.
     """
     wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
     units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
@@ -118,7 +122,7 @@ def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _add_terms_of_records(terms: Tensor) -> Tensor:
-    """Returns, for each record, the sum of its terms, which are a row of ``terms``.
+    """Returns, for each record k, the sum of all entries of ``terms[k]``.
 
     PyTorch's own sum is not used, because its order depends on the number of records and of threads.
     """
@@ -130,8 +134,8 @@ def bound_squared_product_norms(left: Tensor, right: Tensor) -> Tensor:
     """Returns upper bounds on |sum_t w_t q_t^T|^2, from exact inner products <w_s, w_t> and <q_s, q_t> of each record.
 
     The squared norm is the sum over s and t of <w_s, w_t> <q_s, q_t>. This sum is rounded, and its terms may cancel.
-    For T positions the error of the sum is at most a little more than T^2 2^-53 (sum_t |w_t||q_t|)^2. About twice this
-    number is added.
+    For T positions the error of the sum is at most a little more than T^2 2^-53 (sum_t |w_t||q_t|)^2. The returned
+    bound is the sum plus about twice this number.
     """
     positions = left.shape[1]
     lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt()
@@ -141,10 +145,10 @@ def bound_squared_product_norms(left: Tensor, right: Tensor) -> Tensor:
 def clip_position_products(
     layers: Sequence[PositionProducts], norms: Tensor, bound: float, inverse_grid: float
 ) -> ClippedPositions:
-    """Chooses a clip factor for each record, such that the integers of all ``layers`` together are within ``bound``.
+    """Chooses a clip factor for each record. The norm of the record's integers in all ``layers`` is at most ``bound``.
 
-    ``norms`` are estimates of the norms of the whole gradients. They decide how close the integers come to the bound,
-    but not whether the integers exceed it. ``bound`` is in units of the grid.
+    ``norms`` are estimates of the norms of the whole gradients. With bad estimates, the norms of the integers may be
+    far below the bound, but never above. ``bound`` is in units of the grid.
     """
     finite = torch.isfinite(norms)
     for layer in layers:

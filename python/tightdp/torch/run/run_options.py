@@ -19,14 +19,15 @@ class Batches:
     Parameters
     ----------
     physical_size : the largest number of records that go through the model at once. These records are a physical batch,
-        and a step adds up the gradients of as many physical batches as it needs. None lets the whole batch go at once.
+        and a step adds up the gradients of as many physical batches as it needs. None lets the whole batch go at once,
+        unless ``padded`` is True.
     padded : whether all physical batches have the same shape. Each record then draws a random row (its place) in a
         physical batch, independently of the other records. No bit of a record's gradient then depends on other records,
         provided that PyTorch's kernels compute each row from its contents and its position alone. ``padded`` must be
         False for ``arithmetic="float"``. Empty places are computed too. The model then processes twice as many rows as
         records if a batch has ``8 * physical_size`` records, and 1.4 times as many if a batch has
-        ``32 * physical_size`` records (docs/theory/training.md, section 8). If ``physical_size`` is None, a physical
-        batch has 8 to 64 places.
+        ``32 * physical_size`` records (docs/theory/training.md, section 8). If ``physical_size`` is None, a padded
+        physical batch has 8 to 64 places.
     collate_fn : like the argument of ``torch.utils.data.DataLoader``, but called with a list of one record. It must
         return only dense tensors with one row, so that no part of a record can enter another record. Records of equal
         shape go through the model together. To let all records go together, pad them to a fixed length.
@@ -50,7 +51,7 @@ class Batches:
             raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
         _check.check_dataclass_fields(self, _check.check_flag_argument, "padded")
         if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
-            raise TypeError(f"options must be a mapping of those of DataLoader, without collate_fn, got {self.options}")
+            raise TypeError(f"options must map DataLoader's options to values, without collate_fn, got {self.options}")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,6 @@ def check_loss_release(given: Any, algorithm: Any) -> LossRelease | None:
     if given is not None and (algorithm == "dpis" or isinstance(algorithm, DPIS)):
         raise ValueError(
             "release_loss must be None for dpis: records of large gradients are drawn more often, and the mean of "
-            "their losses says little of the others"
+            "their losses says little about the other records"
         )
     return given

@@ -16,7 +16,7 @@ class PrivacyCurve(ABC):
     """The hockey-stick curve of a dominating pair."""
 
     term = "rounding"
-    """Name of the only term in the error budget of a bound: the width of the range."""
+    """Name of the only term in the error budget of a bound. The term is the width of the range."""
     making_units = 0
     """Work units for building the curve, in addition to the work of evaluating it."""
 
@@ -24,7 +24,7 @@ class PrivacyCurve(ABC):
     def evaluate_delta(self, epsilon: float) -> Range:
         """Returns a range that holds delta(epsilon).
 
-        The true value is in [max(1 - e^epsilon, 0), 1], but the range may exceed this interval.
+        The true value is in [max(1 - e^epsilon, 0), 1], but the range may go beyond this interval.
         """
 
     def delta(self, epsilon: Number) -> Range:
@@ -35,7 +35,7 @@ class PrivacyCurve(ABC):
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
         if epsilon == INF:
-            epsilon = LARGEST  # an upper bound at the largest double, since delta never increases
+            epsilon = LARGEST  # delta there is an upper bound, since delta never increases with epsilon
             return Range(0.0, self.delta(epsilon).hi)
         if epsilon == -INF:
             return Range(1.0)
@@ -80,8 +80,8 @@ def mirror_delta(epsilon: float, back: Number) -> Range:
 def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
     """Returns a range that holds the root eps >= 0 of curve.delta(eps) = delta.
 
-    Both ends are certified by evaluating the curve there. The search starts at ``low`` and ``high``, which are moved
-    outward while they do not bracket the root.
+    Both ends of the range are certified by evaluating the curve there. The search starts with the interval from ``low``
+    to ``high``. While this interval does not hold the root, an end of it is moved outward.
     """
     target = math.log(delta)
 
@@ -143,7 +143,7 @@ def _find_root_of_privacy_curve(
             high, g_high = mid, g
             g_low = 0.5 * g_low if side < 0 else g_low
             side = -1
-    return 0.5 * low + 0.5 * high  # half of the sum could overflow
+    return 0.5 * low + 0.5 * high  # low + high could overflow
 
 
 def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
@@ -160,7 +160,10 @@ def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: flo
 
 
 def invert_privacy_curve_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
-    """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``; 0 if none is found."""
+    """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``.
+
+    Returns 0 if none is found.
+    """
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
         if curve.delta(root - step).lo > delta:

@@ -14,7 +14,7 @@ from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
-"""Largest number of terms of a tail that are summed. So many take 35 milliseconds. A geometric series bounds the
+"""Largest number of terms of a tail that are summed. Their sum takes 35 milliseconds. A geometric series bounds the
 further terms."""
 _UNITS = 20
 """Measured work units for one term."""
@@ -23,18 +23,21 @@ _CHUNK = 1 << 16
 
 
 class Truncation(NamedTuple):
-    """Probabilities of a Poisson sample that is cut to a largest size."""
+    """Probabilities of a Poisson sample that is cut to a largest size, for one given record.
+
+    The batch is the sample after the cut.
+    """
 
     cut: Range
-    """The probability that the sample of the other records has at least the largest size of a batch."""
+    """The probability that the sample has at least as many of the other records as a batch can hold."""
     within: Range
-    """The conditional probability that the record is in the batch, given the event of ``cut``."""
+    """The conditional probability that the given record is in the batch, given the event of ``cut``."""
     drawn: Range
-    """The probability that the record is in the batch."""
+    """The probability that the given record is in the batch."""
 
 
 def compute_sample_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
-    """Returns the probabilities of a cut, and of the record in the batch, as ranges."""
+    """Returns the probabilities of ``Truncation`` as ranges."""
     return _compute_truncation_with_terms(q, batch_size, dataset_size)[0]
 
 
@@ -48,9 +51,10 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
     """Returns the truncation, and the number of terms that were added up to compute the truncation."""
     tail, terms = sum_tail_of_truncation(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
-    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # attained if batch_size others are sampled
+    # The largest possible value of ``within``, reached if exactly batch_size other records are sampled.
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)
     tail, more = sum_tail_of_truncation(dataset_size, q, batch_size + 1)
-    both = tail * (Range(batch_size) / dataset_size)  # the probability that the sample is cut and holds the record
+    both = tail * (Range(batch_size) / dataset_size)  # P(event of ``cut``, and the record is in the batch)
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
@@ -61,8 +65,9 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
 def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
-    The sum begins at ``least`` or at ``least`` - 1, and goes away from the mode, which is the most likely number. The
-    ratios of neighbouring masses fall in this direction.
+    Let the mode be the most likely number. If ``least`` is at or above the mode, the sum runs upward from ``least``.
+    Otherwise the sum runs downward from ``least`` - 1, and is subtracted from 1. In both directions, the ratio of a
+    mass to the mass before falls.
     """
     if least > n:
         return Range(0.0), 0
@@ -79,8 +84,8 @@ def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
-        # A ratio has five roundings, including the rounding of the odds. The product of the ratio and the term before
-        # has one more rounding.
+        # A ratio has five roundings, including the rounding of the odds. One more rounding comes from multiplying the
+        # ratio by the term before.
         slack += float((terms * (8 * ULP * np.arange(done + 1, done + chunk + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += chunk

@@ -1,4 +1,4 @@
-"""Bounds of the curve (delta as a function of epsilon) of the run inside of a repeated run or a group."""
+"""Bounds on the privacy curve (delta as a function of epsilon) of the run inside of a repeated run or a group."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..engine_interface import Bound
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run, known by functions that bound its curve.
+    """Functions that bound the privacy curve of a run, which is known by these functions alone.
 
-    ``delta``, ``above`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the opposite
-    direction. Only the upper ends of ``above`` count. ``largest`` and ``largest_back`` bound the privacy loss in the
-    two directions.
+    ``delta`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the opposite direction.
+    ``above`` bounds delta in the first direction too, but only the upper ends of its bounds may be used. ``largest``
+    and ``largest_back`` bound the privacy loss in the first and in the opposite direction.
     """
 
     delta: Callable[[float], Bound]
