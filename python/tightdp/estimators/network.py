@@ -26,7 +26,7 @@ class MLPClassifier(ProbabilisticClassifier):
     >>> x = np.linspace(-1, 1, 4000)[:, None]
     >>> y = abs(x[:, 0]) > 0.5
 
-    Sixteen hidden units learn which numbers have an absolute value above 1/2.
+    Sixteen hidden units learn which numbers of ``x`` have an absolute value above 1/2.
 
     >>> clf = MLPClassifier(DPSGD(400, 30), 2.0, 1e-5, hidden_layer_sizes=(16,), random_state=0).fit(x, y)
     >>> bool(clf.score(x, y) > 0.9)
