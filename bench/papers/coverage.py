@@ -8,11 +8,13 @@ Contents and published numbers are in bench/papers/contents.py.
 
 from __future__ import annotations
 
-import json
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import cells
 from contents import PAPERS, Grid, Item, Number, Paper, split_label
 
 HERE = Path(__file__).resolve().parent
@@ -38,13 +40,12 @@ class Results:
     def __init__(self, folder: Path = HERE) -> None:
         self.cells: dict[str, list[dict]] = {}
         for file in sorted(folder.glob("*.jsonl")):
-            lines = [json.loads(line) for line in file.read_text().splitlines()]
-            self.cells[file.stem] = [{"part": "accuracy", **line["task"], **line["result"]} for line in lines]
+            self.cells[file.stem] = [{"part": "accuracy", **cell} for cell in cells.kept(file).values()]
 
     def matching(self, number: Number) -> list[dict]:
         """Returns the cells that a number selects."""
-        cells = self.cells.get(number.script, [])
-        return [cell for cell in cells if all(cell.get(key) == value for key, value in number.select.items())]
+        own = self.cells.get(number.script, [])
+        return [cell for cell in own if all(cell.get(key) == value for key, value in number.select.items())]
 
     def samples(self, number: Number) -> tuple[list[float], str]:
         """Returns the values whose mean a number is, and what they are values of: seeds or folds."""
