@@ -154,6 +154,18 @@ def test_a_number_has_its_seeds_and_its_standard_error(tmp_path):
     assert coverage.write_ours(coverage.Number("one", {"arm": "b"}), results) == "not run"
 
 
+def test_a_published_number_is_compared_with_the_last_row_that_has_a_result(tmp_path):
+    lines = [{"task": {"arm": arm, "at": 0}, "result": {"scores": score}} for arm, score in (("a", 1.0), ("b", 3.0))]
+    lines.append({"task": {"arm": "a", "at": 1}, "result": {"scores": 1.0}})
+    (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = [
+        (f"theirs | {arm}", [coverage.Number("one", {"arm": arm, "at": at}, 2.0) for at in range(3)]) for arm in "abc"
+    ]
+    grid = contents.Grid(["first", "second", "third"], rows)
+    found = coverage.find_compared(grid, coverage.Results(tmp_path))
+    assert [(label, column) for label, column, _ in found] == [("theirs | b", "first"), ("theirs | a", "second")]
+
+
 def test_the_chosen_settings_are_the_best_on_held_out_images():
     cells = [cell for cell in coverage.Results().cells["images"] if cell["part"] == "choice"]
     scores = {}
