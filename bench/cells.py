@@ -54,18 +54,21 @@ def until(tasks: Iterable[Cell], evaluate: Callable[[Cell], Cell], file: Path, m
 
     This process evaluates the tasks whose cells are not in ``file``, and appends a line to ``file`` for each. It begins
     no task after ``minutes``. Several processes may share a file, because each looks into the file before it begins a
-    task.
+    task. A line is written whole, so that a process that is stopped leaves none of its cell.
     """
     wanted, start = list(tasks), time.monotonic()
     file.parent.mkdir(parents=True, exist_ok=True)
-    for task in wanted:
+    for number, task in enumerate(wanted, 1):
         if time.monotonic() - start > 60 * minutes:
             break
         if _key(task) not in kept(file):
             line = json.dumps({"task": task, "result": evaluate(task)}, sort_keys=True)
-            with file.open("a") as lines:
-                lines.write(line + "\n")
-            print(f"{(time.monotonic() - start) / 60:7.1f} min  {line}", file=sys.stderr, flush=True)
+            if _key(task) in kept(file):
+                continue  # another process was faster
+            with file.open("ab", buffering=0) as lines:
+                lines.write(line.encode() + b"\n")
+            minute = (time.monotonic() - start) / 60
+            print(f"{minute:7.1f} min  {number}/{len(wanted)}  {line}", file=sys.stderr, flush=True)
     found = kept(file)
     return {_key(task): found[_key(task)] for task in wanted if _key(task) in found}
 

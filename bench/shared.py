@@ -87,7 +87,8 @@ def draw(
     columns = min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(5.5 * columns, 4.2 * rows), dpi=130, layout="constrained")
-    for axes, (title, lines) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
+    for place, (title, lines) in enumerate(panels.items(), 1):
+        axes = figure.add_subplot(rows, columns, place)
         names = max((at for at, *_ in lines.values()), key=len)
         side_by_side = isinstance(names[0], str)
         if side_by_side:

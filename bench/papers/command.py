@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,19 +40,26 @@ def value_of(task: Cell, key: str) -> Any:
 
 
 def parse_options(doc: str | None, tasks: Sequence[Cell], file: Path, seeds: int) -> argparse.Namespace:
-    """Returns the command line's choices; values that no cell has are refused."""
+    """Returns the command line's choices. Values that no cell has are refused, and so are selections without a cell."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option, key in SELECTORS.items():
         values = [value for value in dict.fromkeys(value_of(task, key) for task in tasks) if value is not None]
         if len(values) > 1:
             parser.add_argument(f"--{option}", nargs="+", type=type(values[0]), choices=values, metavar=key.upper(),
-                                help=", ".join(map(str, values)))  # fmt: skip
-    parser.add_argument("--seeds", type=int, default=seeds, help="number of seeds (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=0.0, help="begin no cell after so many minutes")
+                                help=" ".join(shlex.quote(str(value)) for value in values))  # fmt: skip
+    most = 1 + max(task.get("seed", 0) for task in tasks)
+    parser.add_argument(
+        "--seeds", type=int, default=min(seeds, most), choices=range(1, most + 1), metavar="N",
+        help=f"number of seeds, at most {most} (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin no cell after so many minutes (0: no limit)")
     parser.add_argument("--table", action="store_true", help="run nothing, show what is known")
     parser.add_argument("--draw-into", type=Path, default=RESULTS, help="folder of the figures")
-    parser.add_argument("--out", type=Path, default=file)
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, default=file, help="file of the finished cells")
+    chosen = parser.parse_args()
+    if not select(tasks, chosen):
+        parser.error("no cell has all of these values together")
+    return chosen
 
 
 def select(tasks: Sequence[Cell], chosen: argparse.Namespace) -> list[Cell]:

@@ -22,7 +22,8 @@ epsilon 1 on 10,000 training images of MNIST (rates 2 and 4), which is not charg
 chosen on Fashion-MNIST, and on IMDb the network alone, once (docs/algorithms/networks.md). The arm "DP-SGD, chosen" has
 the settings that are best in "choice", on the mean of both data sets. That is not charged. On networks DPIS aims at
 half as many records a step as DP-SGD with the same probability for a record of the largest norm, and releases no share
-of norms. Accuracies are those of the mean of the last half of iterates.
+of norms. Accuracies are those of the mean of the last half of iterates, and of the arm "DP-SGD, chosen" those of the
+average of iterates.
 
 Linear models have the library's defaults, which depend on public facts alone. DPIS has the batch and the epochs of
 DP-SGD there and releases its share of norms, as in the paper. Scattering features are functions of each image alone.

@@ -123,6 +123,13 @@ def test_cells_are_lines_that_processes_share(tmp_path, capsys):
     assert list(found.values()) == [{"x": 2, "square": 4}, {"x": 3, "square": 9}]
     assert len(file.read_text().splitlines()) == 3 and cells.kept(file).keys() > found.keys()
 
+    def be_slower_than_another(task):
+        cells.until([task], square, file, minutes=1)
+        return square(task)
+
+    assert cells.until([{"x": 5}], be_slower_than_another, file, minutes=1)
+    assert len(file.read_text().splitlines()) == 4
+
 
 def test_the_printed_algorithm_is_the_one_of_the_page():
     """docs/algorithms/dp-agd.md names the settings that bench/papers/dp_agd.py calls printed."""

@@ -102,6 +102,7 @@ def test_each_figure_of_prv_has_a_cell_that_runs(monkeypatch):
 
 def test_the_command_line_selects_cells_and_goes_on(tmp_path, monkeypatch, capsys):
     tasks = [{"part": part, "arm": arm, "seed": seed} for part in "ab" for arm in "xy" for seed in range(3)]
+    tasks.append({"part": "c", "arm": "w", "seed": 0})
     shown = []
 
     def show(found, folder):
@@ -117,8 +118,14 @@ def test_the_command_line_selects_cells_and_goes_on(tmp_path, monkeypatch, capsy
     assert call("--table") == 0 and len(shown[-1]) == 2
     assert call("--arms", "y") == 0 and [c["seed"] for c in shown[-1]] == [0, 0, 1, 1, 2, 2]
     assert len((tmp_path / "cells.jsonl").read_text().splitlines()) == 6
-    with pytest.raises(SystemExit):
-        call("--arms", "z")
+    for refused, message in (
+        (("--arms", "z"), "argument --arms: invalid choice: 'z' (choose from"),
+        (("--seeds", "4"), "argument --seeds: invalid choice: 4 (choose from"),
+        (("--parts", "c", "--arms", "x"), "no cell has all of these values together"),
+    ):
+        with pytest.raises(SystemExit):
+            call(*refused)
+        assert message in capsys.readouterr().err
 
 
 def test_the_page_is_what_its_command_makes():
@@ -138,12 +145,25 @@ def test_the_page_names_files_and_options_that_exist():
 
 def test_a_number_has_its_seeds_and_its_standard_error(tmp_path):
     lines = [{"task": {"arm": "a", "seed": seed}, "result": {"scores": score}} for seed, score in enumerate((1.0, 3.0))]
+    lines.append(lines[0])  # two processes that shared the file finished the same cell
     (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (tmp_path / "two.jsonl").write_text(json.dumps({"task": {"arm": "a"}, "result": {"scores": [1.0, 2.0, 3.0]}}))
     results = coverage.Results(tmp_path)
     assert coverage.write_ours(coverage.Number("one", {"arm": "a"}), results) == "2.00 &plusmn; 1.00 (2)"
     assert coverage.write_ours(coverage.Number("two", {"arm": "a"}), results) == "2.00 &plusmn; 0.58 (3 folds)"
     assert coverage.write_ours(coverage.Number("one", {"arm": "b"}), results) == "not run"
+
+
+def test_a_published_number_is_compared_with_the_last_row_that_has_a_result(tmp_path):
+    lines = [{"task": {"arm": arm, "at": 0}, "result": {"scores": score}} for arm, score in (("a", 1.0), ("b", 3.0))]
+    lines.append({"task": {"arm": "a", "at": 1}, "result": {"scores": 1.0}})
+    (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = [
+        (f"theirs | {arm}", [coverage.Number("one", {"arm": arm, "at": at}, 2.0) for at in range(3)]) for arm in "abc"
+    ]
+    grid = contents.Grid(["first", "second", "third"], rows)
+    found = coverage.find_compared(grid, coverage.Results(tmp_path))
+    assert [(label, column) for label, column, _ in found] == [("theirs | b", "first"), ("theirs | a", "second")]
 
 
 def test_the_chosen_settings_are_the_best_on_held_out_images():

@@ -4,7 +4,7 @@ The worst step of range eta has two losses, t and t - eta. An adversary knows th
 in [0, eta]. The value function is the delta that the adversary can still reach, as a function of epsilon minus the sum
 of the losses. It is stored at nodes with distance h = eta/n, and interpolated linearly in e^eps. The best t in each
 cell between nodes then has a closed form. The value function is convex, so interpolation never makes it smaller, and
-the result is an upper bound. The resulting epsilon is too large by a relative 1/(3 n^2) or so.
+the result is an upper bound. The resulting epsilon is too large by a relative 1/(2 n^2) or so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORK = 16_000
 """Largest product of the number of steps and the number n of nodes in a stretch of length eta. The time grows with the
 square of this product, up to a quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
-"""Largest and smallest number n of nodes, and so of cells, per eta. Epsilon is too large by a relative 3e-4 for the
+"""Largest and smallest number n of nodes, and so of cells, per eta. Epsilon is too large by a relative 5e-4 for the
 largest n, and by 1e-2 for the smallest. Longer runs are served by zero-concentrated DP, whose epsilon is 5 to 10 % too
 large."""
 _SLACK = 1e-14

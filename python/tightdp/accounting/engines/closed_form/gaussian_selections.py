@@ -23,8 +23,8 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Number of nodes in a stretch of losses of length eta. With 8 nodes the variance of the selections is too large by
-1/(3 8^2) = 0.5 %, and epsilon by half of that."""
+"""Number of nodes in a stretch of losses of length eta. With 8 nodes the variance of the selections is too large by up
+to 1/8^2 = 1.6 %, and epsilon by up to half of that (docs/theory/filters.md, section 9)."""
 _MOST_NODES = 20_000
 """Largest number of nodes. The time of value iteration grows with the square of this number, up to a tenth of a
 second."""
