@@ -1211,14 +1211,18 @@ class SampledGaussians(NamedTuple):
     def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
         low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
-        WORK.count_proof_work(10_000)
+        WORK.count_proof_work(15_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
         def evaluate_norm(p: acb, analytic: bool) -> acb:
             both = self.evaluate_ray_log(p, up, gamma, analytic) + self.evaluate_ray_log(p, down, gamma, analytic)
             return (both / 2).exp()
 
-        inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
+        inside = acb.integral(
+            evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40, eval_limit=4000
+        )
+        if not inside.is_finite():
+            raise Unverified("an integral along a ray takes too much work")
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
@@ -1236,6 +1240,7 @@ class SampledGaussians(NamedTuple):
         least = arb(2) ** -ctx.prec  # the product takes much longer if its factors also have much smaller numbers
         blank = acb(arb(0, least), arb(0, least))
         waves, weights = ([x if abs(x) > least else blank for x in numbers] for numbers in (waves, weights))
+        WORK.count_proof_work(4 * len(waves) * (0.6 + ctx.prec / 60), of_balls=False)
         sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
         rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
         error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
