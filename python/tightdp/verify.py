@@ -45,7 +45,7 @@ class TooMuchWork(Unverified):
 
 
 class ProofWork:
-    """Counter of the work on one end. Each loop and each table is counted before it begins.
+    """Counter of the work on one certificate. Each loop and each table is counted before it begins.
 
     A unit is about one microsecond, or at most a few dozen bytes of a table. The limit therefore also bounds memory.
     """
@@ -57,9 +57,12 @@ class ProofWork:
         """Begins to count from nothing, up to ``limit`` units."""
         self.limit, self.done, self.refused = limit, 0.0, False
 
-    def count_proof_work(self, units: float) -> None:
-        """Counts ``units`` at the current precision. Raises TooMuchWork if the work would exceed the limit."""
-        cost = units * (1 + (ctx.prec / 256) ** 1.5)
+    def count_proof_work(self, units: float, of_balls: bool = True) -> None:
+        """Counts ``units``. Raises TooMuchWork if the work would exceed the limit.
+
+        Operations with balls count more at a higher precision.
+        """
+        cost = units * (1 + (ctx.prec / 256) ** 1.5) if of_balls else units
         if not self.done + cost <= self.limit:
             self.refused = True
             raise TooMuchWork(TOO_MUCH)
@@ -68,8 +71,11 @@ class ProofWork:
 
 WORK = ProofWork()
 TOO_MUCH = "it would take too much work"
-MOST_WORK = 1e7
-"""Limit of work for the proof of one end. The search for a number close to an unproved end gets half as much."""
+MOST_WORK = 4.5e7
+"""Limit of work for one certificate. Each end has half of it.
+
+A third of that half is kept for the search for a number close to an unproved end.
+"""
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
@@ -328,6 +334,23 @@ class Atoms(Pair):
         atoms = self.build_atom_balls().atoms
         WORK.count_proof_work(2 * len(atoms))
         return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
+
+    def join_steps(self, times: int) -> Atoms:
+        """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
+
+        def compute_table() -> AtomTable:
+            """Returns the losses of all combinations of outputs. Masses of what is left out are in the last balls."""
+            atoms, infinity, hidden = self.build_atom_balls()
+            faint = arb(2) ** (64 - ctx.prec)
+            kept = [(y, p) for y, p in atoms if not (p < faint and p * (-y).exp() < faint)]
+            WORK.count_proof_work(10 * count_outcome_balls(len(kept), times))
+            joined = list(list_outcome_balls(kept, times))
+            missing = 1 - sum((p for _, p in joined), arb(0)), 1 - sum((p * (-y).exp() for y, p in joined), arb(0))
+            revealed, absent = ((1 - (1 - mass) ** times).union(lack).max(arb(0))
+                                for mass, lack in zip((infinity, hidden), missing, strict=True))  # fmt: skip
+            return AtomTable(joined, revealed, absent)
+
+        return Atoms(("steps", times, *self.name), compute_table)
 
     def sample_pair(self, q: Fraction) -> Atoms:
         """Returns the pair ((1-q) Q + q P, Q)."""
@@ -942,7 +965,7 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
                 for bits in precisions:
                     yield (*method(run, to_ball(epsilon), bits, scale), f"{name}, {bits} bits")
                 return
-    for size in (2**12, 2**14, 2**16, 2**18)[: max(1, (points.bit_length() - 11) // 2)]:
+    for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
             found = compose_on_proof_grid(run, to_ball(epsilon), size, scale, high)
             yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
@@ -1188,14 +1211,18 @@ class SampledGaussians(NamedTuple):
     def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
         low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
-        WORK.count_proof_work(10_000)
+        WORK.count_proof_work(15_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
         def evaluate_norm(p: acb, analytic: bool) -> acb:
             both = self.evaluate_ray_log(p, up, gamma, analytic) + self.evaluate_ray_log(p, down, gamma, analytic)
             return (both / 2).exp()
 
-        inside = acb.integral(evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40)
+        inside = acb.integral(
+            evaluate_norm, acb(low), acb(high), rel_tol=arb(2) ** -24, abs_tol=arb(2) ** -40, eval_limit=4000
+        )
+        if not inside.is_finite():
+            raise Unverified("an integral along a ray takes too much work")
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
     def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
@@ -1213,6 +1240,7 @@ class SampledGaussians(NamedTuple):
         least = arb(2) ** -ctx.prec  # the product takes much longer if its factors also have much smaller numbers
         blank = acb(arb(0, least), arb(0, least))
         waves, weights = ([x if abs(x) > least else blank for x in numbers] for numbers in (waves, weights))
+        WORK.count_proof_work(4 * len(waves) * (0.6 + ctx.prec / 60), of_balls=False)
         sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
         rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
         error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
@@ -1372,7 +1400,7 @@ class ProofGridPlan(NamedTuple):
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
-        WORK.count_proof_work(length * self.bits / 100)
+        WORK.count_proof_work(length * (0.6 + self.bits / 250), of_balls=False)
         product = one.masses * other.masses // fmpz_poly([1 << self.bits])
         if self.high:
             product += fmpz_poly([1] * (one.masses.length() + other.masses.length() - 1))
@@ -1390,42 +1418,65 @@ class ProofGridPlan(NamedTuple):
         assert found is not None
         return found
 
-    def move_to_proof_grid(self, kept: list[fmpz], away: list[arb]) -> list[fmpz]:
-        """Returns one mass for each lattice point. The losses of this mass are at or above the point.
+    def move_to_proof_grid(self, kept: dict[int, fmpz], away: dict[int, arb], length: int) -> list[fmpz]:
+        """Returns one mass for each of ``length`` lattice points. The losses of this mass are at or above the point.
 
         Mass i of ``kept`` has a loss that is ``away[i]`` above point i. A mass below its point is merged with a part of
         a mass at a larger loss, or moves to a lower point. A mass above its point is merged with a part of a mass at a
         smaller loss.
         """
-        done, filled = [fmpz(0)] * len(kept), [i for i, mass in enumerate(kept) if mass]
+        done, filled = [fmpz(0)] * length, sorted(i for i, mass in kept.items() if mass)
         for rank in range(len(filled) - 1, -1, -1):
             i = point = filled[rank]
             lack, mass = arb((-away[i]).upper()), arb(kept[i])
             if lack > 0:
-                for j in filled[rank + 1 : rank + 4]:
-                    share = (lack.exp() - 1) / (1 - (-self.h * (j - i)).exp())
-                    lifting = (mass * share).upper().ceil().unique_fmpz()
-                    if lifting <= done[j]:
-                        done[j] -= lifting
-                        done[i] += kept[i] + lifting
-                        kept[i] = fmpz(0)
-                        break
-                if not kept[i]:
+                taken = self.take_masses_above(i, mass * (lack.exp() - 1), done, filled[rank + 1 : rank + 401])
+                if taken:
+                    for j, part in taken.items():
+                        done[j] -= part
+                    done[i] += kept[i] + sum(taken.values())
                     continue
                 point -= int(float((lack / self.h).upper().ceil()))
             excess = self.h * (i - point) - lack
             if point < 0 or not excess >= 0:
                 continue  # the mass is dropped
-            for j in reversed(filled[max(rank - 3, 0) : rank]):
+            spare = mass * (1 - (-excess).exp())
+            least = float(spare.mid()) / (32 * float(self.h.mid()))
+            for j in reversed(filled[max(rank - 400, 0) : rank]):
+                if int(kept[j]) * (point - j) < least:
+                    continue
                 gap = self.h * (point - j) + arb((-away[j]).upper())
-                if gap > 0:
-                    more = (mass * (1 - (-excess).exp()) / (gap.exp() - 1)).lower().floor().unique_fmpz()
-                    more = min(max(more, fmpz(0)), kept[j] // 2)
-                    kept[j] -= more
-                    kept[i] += more
+                if not gap > 0:
+                    continue
+                lift = gap.exp() - 1
+                most = max((spare / lift).lower().floor().unique_fmpz(), fmpz(0))
+                more = min(most, kept[j] // 2)
+                kept[j] -= more
+                kept[i] += more
+                if most == more:
                     break
+                spare -= lift * arb(more)
             done[point] += kept[i]
         return done
+
+    def take_masses_above(self, i: int, need: arb, done: list[fmpz], above: list[int]) -> dict[int, fmpz]:
+        """Returns parts w_j of the masses ``done`` at points j > i with sum w_j (1 - e^{-h (j - i)}) >= ``need``.
+
+        Nearer points come first, and those with less than 1/32 of what is needed are passed over. Returns nothing if
+        the masses do not suffice.
+        """
+        taken: dict[int, fmpz] = {}
+        least = float(need.mid()) / (32 * float(self.h.mid()))
+        for j in above:
+            if int(done[j]) * (j - i) < least:
+                continue
+            gain = 1 - (-self.h * (j - i)).exp()
+            enough = (need / gain).upper().ceil().unique_fmpz()
+            taken[j] = min(enough, done[j])
+            if enough <= done[j]:
+                return taken
+            need = arb((need - gain * arb(done[j])).upper())
+        return {}
 
     def round_proof_grid_mass(self, mass: arb) -> fmpz:
         """Returns a mass in units of 2^-bits, rounded outward."""
@@ -1436,7 +1487,7 @@ class ProofGridPlan(NamedTuple):
         return max(whole, fmpz(0))
 
 
-MOST_POINTS, MOST_TERMS = 2**20, 5 * 10**6
+MOST_POINTS, MOST_TERMS = 2**21, 5 * 10**6
 
 
 def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
@@ -1490,19 +1541,22 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
                 2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
     step = arb(whole / size)
-    anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
-                if len(gaps := pair.list_proof_grid_anchors()) == 2]  # fmt: skip
+    anchors = {pair: pair.list_proof_grid_anchors() for pair in run}
+    anchored = [(abs(gaps[1] - gaps[0]), run[pair] * (ranges[pair][1] - ranges[pair][0]))
+                for pair, gaps in anchors.items() if len(gaps) == 2]  # fmt: skip
     if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
-        gap = abs(max(anchored, key=lambda each: each[1])[0])
+        gap = max(anchored, key=lambda each: each[1])[0]
         step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
     plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
-        origin = pair.list_proof_grid_anchors()[0] if pair.list_proof_grid_anchors() else arb(0)
-        lay = build_upper_proof_grid if high else build_lower_proof_grid
-        law, origin = lay(pair, plan, origin, ranges[pair], scale / times)
-        offset += times * origin
-        power = plan.raise_proof_grid_measure(plan.trim_proof_grid_ends(law), times)
-        total = power if total is None else plan.multiply_proof_grid_measures(total, power)
+        first = anchors[pair][0] if anchors[pair] else arb(0)
+        for joined, together, copies in join_steps_for_grid(pair, times, first, step):
+            ends = ranges[pair] if together == 1 else choose_proof_grid_range(joined, cut + count.bit_length())
+            layout = plan_proof_grid_layout(plan, first * together, ends, epsilon, scale)
+            law, origin = (build_upper_proof_grid if high else build_lower_proof_grid)(joined, plan, layout)
+            offset += copies * origin
+            power = plan.raise_proof_grid_measure(plan.trim_proof_grid_ends(law), copies)
+            total = power if total is None else plan.multiply_proof_grid_measures(total, power)
     assert total is not None
     first = math.floor(float(((epsilon - offset) / step).mid())) - 1 - total.start
     first = min(max(first, 0), max(total.masses.length() - 1, 0))
@@ -1517,68 +1571,134 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
 
-def place_proof_grid_points(plan: ProofGridPlan, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
-    """Returns the indices of the lattice points that enclose a range of losses."""
+def join_steps_for_grid(pair: Pair, times: int, origin: arb, step: arb) -> list[tuple[Pair, int, int]]:
+    """Returns pairs of several steps each, the numbers of these steps, and the numbers of copies.
+
+    Losses that are no lattice points have to be moved over the distance to their neighbours, which is shorter for the
+    losses of several steps.
+    """
+    if not isinstance(pair, Atoms) or times == 1:
+        return [(pair, 1, times)]
+    noticed = [y for y, p in pair.build_atom_balls().atoms if p > 1e-20 or p * (-y).exp() > 1e-20]
+    places = [float(((y - origin) / step).mid()) for y in noticed]
+    together = max(k for k in (1, 2, 3, 4) if k <= times and count_outcome_balls(len(noticed), k) <= MOST_ATOMS)
+    if together == 1 or all(abs(place - round(place)) < 1e-6 for place in places):
+        return [(pair, 1, times)]
+    copies, rest = divmod(times, together)
+    return [(pair.join_steps(k), k, n) for k, n in ((together, copies), (rest, 1)) if k]
+
+
+class ProofGridLayout(NamedTuple):
+    """A choice of cells of a pair's losses, each of one lattice point or more. Nothing has to be proved about it."""
+
+    origin: arb
+    first: int
+    last: int
+    importance: Callable[[float], float]
+    """Function of a loss. It estimates delta of the other steps at epsilon minus the loss, divided by delta."""
+
+    def cut_proof_grid_cells(self, pair: Pair, h: arb, shift: float) -> tuple[list[int], list[tuple[arb, arb]]]:
+        """Returns the indices i at which the losses are cut, at origin + (i + ``shift``) h, and the pair's tails there.
+
+        The cell whose width costs the most is halved until all wide cells together cost little, compared with cells of
+        width h. Losses of a finite number may be lattice points, where cells of width h cost nothing.
+        """
+        tails: dict[int, tuple[arb, arb]] = {}
+        little = 1e-9 if isinstance(pair, Atoms) else 0.25
+
+        def compute_tails(i: int) -> tuple[arb, arb]:
+            if i not in tails:
+                WORK.count_proof_work(10)
+                tails[i] = pair.compute_tail_balls(self.origin + h * (i + shift))
+            return tails[i]
+
+        def compute_cell_cost(i: int, j: int) -> float:
+            mass = float((compute_tails(i)[0] - compute_tails(j)[0]).mid())
+            return mass * (j - i) ** 2 * self.importance(float((self.origin + h * j).mid()))
+
+        cells = [(-math.inf, self.first, self.last)]
+        while cells and -cells[0][0] * len(cells) > little:
+            _, i, j = heappop(cells)
+            middle = (i + j) // 2
+            for low, high in ((i, middle), (middle, j)):
+                cost = compute_cell_cost(low, high)  # it also computes the tails at both ends
+                if high - low > 1:
+                    heappush(cells, (-cost, low, high))
+        indices = sorted(tails)
+        return indices, [tails[i] for i in indices]
+
+
+def plan_proof_grid_layout(
+    plan: ProofGridPlan, origin: arb, ends: tuple[float, float], epsilon: arb, scale: float
+) -> ProofGridLayout:
+    """Returns the layout of a range of losses, for a delta of about ``scale`` at ``epsilon``."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
-    if high - low > MOST_POINTS / 4:
+    if high - low > MOST_POINTS:
         raise Unverified("a lattice has too many points")
-    return math.floor(low) - 2, math.ceil(high) + 1
+    most = -math.log(max(scale, 1e-300))
+    rate = 1.5 * most / max(float(epsilon.mid()), float(plan.h.mid()))
+    return ProofGridLayout(
+        origin, math.floor(low) - 2, math.ceil(high) + 1, lambda y: math.exp(min(max(rate * y, 0.0), most))
+    )
 
 
-def build_upper_proof_grid(
-    pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
-) -> tuple[ProofGridMeasure, arb]:
+def build_upper_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLayout) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that dominates the pair's own, and the origin of its points.
 
-    The mass of each lattice cell moves to the two ends of the cell, so that the cell keeps its mass under P and Q.
+    The mass of each cell moves to the two ends of the cell, so that the cell keeps its mass under P and Q.
     """
-    low, high = place_proof_grid_points(plan, origin, ends)
-    WORK.count_proof_work(20 * (high - low))
-    points = [origin + plan.h * i for i in range(low, high + 1)]
-    tails, whole = [pair.compute_tail_balls(x) for x in points], 1 - (-plan.h).exp()
-    masses = [arb(0)] * len(points)
-    for i, x in enumerate(points[:-1]):
-        p, q = tails[i][0] - tails[i + 1][0], tails[i][1] - tails[i + 1][1]
-        right = (p - x.exp() * q) / whole
+    indices, tails = layout.cut_proof_grid_cells(pair, plan.h, 0.0)
+    masses = dict.fromkeys(indices, arb(0))
+    for (i, here), (j, there) in pairwise(zip(indices, tails, strict=True)):
+        p, q = here[0] - there[0], here[1] - there[1]
+        right = (p - (layout.origin + plan.h * i).exp() * q) / (1 - (-plan.h * (j - i)).exp())
         masses[i] += p - right
-        masses[i + 1] += right
-    masses[0] += 1 - tails[0][0]
-    beyond = points[-1].exp() * tails[-1][1]
-    masses[-1] += beyond
+        masses[j] += right
+    masses[indices[0]] += 1 - tails[0][0]
+    beyond = (layout.origin + plan.h * indices[-1]).exp() * tails[-1][1]
+    masses[indices[-1]] += beyond
     infinity = (tails[-1][0] - beyond).max(arb(0))
-    rounded = [plan.round_proof_grid_mass(mass) for mass in masses]
-    return ProofGridMeasure(fmpz_poly(rounded), low, arb(infinity.upper())), origin
+    rounded = [fmpz(0)] * (indices[-1] - indices[0] + 1)
+    for i, mass in masses.items():
+        rounded[i - indices[0]] = plan.round_proof_grid_mass(mass)
+    return ProofGridMeasure(fmpz_poly(rounded), indices[0], arb(infinity.upper())), layout.origin
 
 
-def build_lower_proof_grid(
-    pair: Pair, plan: ProofGridPlan, origin: arb, ends: tuple[float, float], share: float
-) -> tuple[ProofGridMeasure, arb]:
+def build_lower_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLayout) -> tuple[ProofGridMeasure, arb]:
     """Returns a distribution that the pair's own dominates, and the origin of its points.
 
-    All outputs around a lattice point are merged into one output, whose loss is then moved to a lattice point.
+    All outputs of a cell are merged into one output, whose loss is then moved to a lattice point.
     """
-    low, high = place_proof_grid_points(plan, origin, ends)
-    WORK.count_proof_work(40 * (high - low))
-    cuts = [origin + plan.h * (i + 0.5) for i in range(low - 1, high + 1)]
-    infinity, faint = pair.compute_infinity_ball(), arb(share * 1e-11 / len(cuts))
+    origin = layout.origin
+    indices, tails = layout.cut_proof_grid_cells(pair, plan.h, -0.5)
+    cuts = [origin + plan.h * (i - 0.5) for i in indices]
+    points = [0] * (len(indices) - 1)
+    infinity, faint = pair.compute_infinity_ball(), arb(2) ** -plan.cut * 2**-5 / len(cuts)
     for attempt in (0, 1):
-        tails = [pair.compute_tail_balls(y) for y in cuts]
         tails[-1] = infinity, arb(0)  # outputs beyond the last cut belong to the last cell
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
-        heaviest = max(range(len(cells)), key=lambda i: float(cells[i][0].mid()))
+        heaviest = max(range(len(cells)), key=lambda k: float(cells[k][0].mid()))
+        if attempt == 0:
+            for k, y in enumerate(losses):  # each cell has the point of its own that is closest to its loss
+                near = indices[k] if y is None else round(float(((y - origin) / plan.h).mid()))
+                points[k] = min(max(near, indices[k]), indices[k + 1] - 1)
         if (loss := losses[heaviest]) is not None:  # the heaviest loss is barely above its point, and so not below it
-            origin = (loss - plan.h * (low + heaviest)).mid() - arb(2) ** -plan.bits
+            origin = (loss - plan.h * points[heaviest]).mid() - arb(2) ** -plan.bits
+        away = [arb(0) if y is None else y - origin - plan.h * i for i, y in zip(points, losses, strict=True)]
         if attempt == 0:  # cuts move so that the other losses are nearly at their points
-            away = [0.0 if y is None else float((y - origin - plan.h * i).mid()) for i, y in enumerate(losses, low)]
-            most = 0.24 * float(plan.h.mid())
-            for i in range(1, len(cuts) - 1):
-                cuts[i] = (cuts[i] + min(max(-(away[i - 1] + away[i]) / 2, -most), most)).mid()
-    kept = [plan.round_proof_grid_mass(p) if p > faint else fmpz(0) for p, _ in cells]
-    away = [arb(0) if y is None else y - origin - plan.h * i for i, y in enumerate(losses, low)]
-    masses = plan.move_to_proof_grid(kept, away)
-    return ProofGridMeasure(fmpz_poly(masses), low, arb(infinity.lower()).max(arb(0))), origin
+            far = [float(each.mid()) for each in away]
+            for k in range(1, len(cuts) - 1):
+                most = 0.24 * float(plan.h.mid()) * min(indices[k] - indices[k - 1], indices[k + 1] - indices[k])
+                cuts[k] = (cuts[k] + min(max(-(far[k - 1] + far[k]) / 2, -most), most)).mid()
+            WORK.count_proof_work(10 * len(cuts))
+            tails = [pair.compute_tail_balls(y) for y in cuts]
+    kept = {i - indices[0]: plan.round_proof_grid_mass(p)
+            for i, (p, _) in zip(points, cells, strict=True) if p > faint}  # fmt: skip
+    moved = {i - indices[0]: each for i, each in zip(points, away, strict=True)}
+    masses = plan.move_to_proof_grid(kept, moved, indices[-1] - indices[0])
+    return ProofGridMeasure(fmpz_poly(masses), indices[0], arb(infinity.lower()).max(arb(0))), origin
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
@@ -1597,9 +1717,9 @@ class TableRow(NamedTuple):
     """True if, at each epsilon, some mechanism attains the first pair's curve, not always the same mechanism."""
 
 
-def build_exact_table_row(pair: Pair, count: int = 1) -> TableRow:
-    """Returns the row of a mechanism that has exactly the curve of ``count`` times ``pair``."""
-    return TableRow([(pair, count)], [[(pair, count)]])
+def build_exact_table_row(pair: Pair) -> TableRow:
+    """Returns the row of a mechanism that has exactly the curve of ``pair``."""
+    return TableRow([(pair, 1)], [[(pair, 1)]])
 
 
 def _build_response_atoms(e: Fraction) -> Atoms:
@@ -2443,17 +2563,19 @@ def bound_delta_of_worst_order(
 
 
 def verify_certificate_end(
-    claim: Claim, high: bool, nearby: bool, points: int = 2**18, limit: float = MOST_WORK
+    claim: Claim, high: bool, nearby: bool, points: int = 2**20, limit: float = MOST_WORK / 2
 ) -> EndVerdict:
     """Proves the upper or the lower end. With ``nearby``, tries numbers next to an end that cannot be proved.
 
-    No lattice has more than about ``points`` points, and the proof takes at most ``limit`` units of work.
+    No lattice has more than about ``points`` points. The proof of the end as stated takes at most two thirds of
+    ``limit`` units of work, and everything together at most ``limit`` units.
     """
     claimed = claim.upper if high else claim.lower
     trivial = claim.upper is None or (claim.asked == "delta" and claim.upper >= 1) if high else claim.lower == 0
     if trivial:
         return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
-    WORK.reset_proof_work(limit)
+    start, WORK.refused = WORK.done, False
+    WORK.limit = start + limit * 2 / 3
     orders = list_orders_of_claim(claim)
     if claimed is None:  # infinity: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
@@ -2471,24 +2593,25 @@ def verify_certificate_end(
     for slack in SLACKS if nearby else SLACKS[:1]:
         end = claimed * (1 + Fraction(slack if high else -slack))
         if slack == SLACKS[1]:
-            WORK.limit = WORK.done + limit / 2
+            WORK.limit = start + limit
         found = bound_delta_of_worst_order(orders, high, end, claim.at, min(points, 2**14) if slack else points)
         if (found.value <= claim.at) if high else (found.value > claim.at):
             return EndVerdict(end, found.value, found.how, end == claimed)
     return EndVerdict(None, Fraction(0), found.how)
 
 
-def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, patient: bool = False) -> tuple[bool, str]:
+def verify_certificate(text: str, nearby: bool = True, points: int = 2**20, patient: bool = False) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
     With ``nearby``, looks for a provable number next to an end that cannot be proved. No lattice has more than about
-    ``points`` points. An end is not verified if its proof would take more than MOST_WORK units of work, unless
-    ``patient``. Raises TypeError unless ``text`` is a string.
+    ``points`` points. An end is not verified if its proof would take more than a third of MOST_WORK units of work,
+    unless ``patient``. Raises TypeError unless ``text`` is a string.
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a string, the text of a certificate, not {type(text).__name__}")
     precision, limit = ctx.prec, math.inf if patient else MOST_WORK
     TABLES.clear()
+    WORK.reset_proof_work(math.inf)
     try:
         claim = read_certificate(text)
         lines = [f"{claim.asked} at {'delta' if claim.asked == 'epsilon' else 'epsilon'} {float(claim.at)!r}, "
@@ -2501,7 +2624,7 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**18, pati
         good = True
         for high, name, stated in ((True, "upper", claim.upper), (False, "lower", claim.lower)):
             try:
-                found = verify_certificate_end(claim, high, nearby, points, limit)
+                found = verify_certificate_end(claim, high, nearby, points, limit / 2)
             except TooMuchWork as error:
                 found = EndVerdict(None, Fraction(0), str(error))
             said = math.inf if stated is None else float(stated)

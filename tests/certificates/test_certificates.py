@@ -113,7 +113,8 @@ def test_a_pair_whose_least_losses_are_close_has_a_lattice_that_is_not_finer_tha
 
 
 @pytest.mark.parametrize("spacing", [0.01, 0.05, 0.3])
-@pytest.mark.parametrize("name", ["sampled integers", "sampled Laplace", "sampled Gaussian", "answers", "reversed"])
+@pytest.mark.parametrize("name", ["sampled integers", "sampled Laplace", "sampled Gaussian", "three steps", "answers",
+                                  "reversed"])  # fmt: skip
 def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(name, spacing):
     """The curve of masses w at losses y is the sum of w (1 - e^{eps - y})_+, and the pair has a formula of its own."""
     share = verify.Fraction(1, 20)
@@ -123,6 +124,7 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
         "sampled Laplace": sampled,
         "sampled Gaussian": verify.NormalMixtures(((verify.Fraction(0), 1 - share), (verify.Fraction(2), share)),
                                                   verify.ZERO_SHIFT),
+        "three steps": verify._build_discrete_gaussian_atoms(verify.Fraction(3, 4), 1).sample_pair(share).join_steps(3),
         "answers": verify._build_randomized_response_atoms(verify.Fraction(1, 3), 4),
         "reversed": sampled.reverse_pair(),
     }[name]  # fmt: skip
@@ -133,7 +135,7 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
         epsilons = [ends[0] + (ends[1] - ends[0]) * i / 40 for i in range(1, 40)]
         for high, build in ((True, verify.build_upper_proof_grid), (False, verify.build_lower_proof_grid)):
             plan = verify.ProofGridPlan(arb(spacing), 120, 80, high)
-            law, origin = build(pair, plan, arb(0.001), ends, 1e-3)
+            law, origin = build(pair, plan, verify.plan_proof_grid_layout(plan, arb(0.001), ends, arb(1), 1e-3))
             points = [(origin + plan.h * (law.start + i), arb(mass) / 2**120)
                       for i, mass in enumerate(law.masses.coeffs()) if mass]  # fmt: skip
             assert sum(w for _, w in points) + law.infinity < 1 + arb(1e-20)
@@ -144,6 +146,41 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
                 assert abs(curve - own) < spacing
     finally:
         verify.ctx.prec = with_precision
+
+
+@pytest.mark.parametrize("steps", [5, 6])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_lattice_of_steps_that_are_joined_is_on_either_side_of_the_sum_over_all_outputs(steps, reverse):
+    """Steps of two losses: the number of steps with the larger one has a binomial distribution."""
+    mp, verify.ctx.prec = pytest.importorskip("mpmath").mp, 200
+    q = verify.Fraction(1, 10)
+    pair = verify._build_response_atoms(verify.Fraction(1)).sample_pair(q)
+    run = {pair.reverse_pair() if reverse else pair: steps}
+    with mp.workdps(40):
+        likely = 1 / (1 + mp.exp(-1))
+        r = [1 - likely, likely]
+        p = [mp.mpf(9) / 10 * b + a / 10 for a, b in zip([likely, 1 - likely], r, strict=True)]
+        p, r = (r, p) if reverse else (p, r)
+        outcomes = [[mp.binomial(steps, j) * side[0] ** j * side[1] ** (steps - j) for j in range(steps + 1)]
+                    for side in (p, r)]  # fmt: skip
+        for epsilon in (0.0, 0.05, 0.2):
+            truth = verify.to_ball(verify.Fraction(mp.nstr(curve_of(*outcomes, mp.exp(mp.mpf(epsilon))), 35)))
+            for high in (True, False):
+                found = verify.compose_on_proof_grid(run, verify.arb(epsilon), 2**12, float(truth), high)
+                end = found.upper() if high else found.lower()
+                assert end > truth * (1 - verify.arb(1e-20)) if high else end < truth * (1 + verify.arb(1e-20))
+                assert abs(end / truth - 1) < 1e-3
+
+
+def test_masses_above_a_loss_lift_it_to_its_point_and_no_less_than_that():
+    plan, fmpz = verify.ProofGridPlan(verify.arb(0.01), 40, 40, False), verify.fmpz
+    done = [fmpz(0), fmpz(50), fmpz(0), fmpz(10**6)]
+    taken = plan.take_masses_above(0, verify.arb(3), done, [1, 3])
+    assert taken[1] == 50
+    gains = {j: 1 - math.exp(-0.01 * j) for j in taken}
+    assert 3 <= sum(int(part) * gains[j] for j, part in taken.items()) < 3 + 0.04
+    assert not plan.take_masses_above(0, verify.arb(3), done, [1])
+    assert set(plan.take_masses_above(0, verify.arb(300), done, [1, 3])) == {3}
 
 
 def test_losses_beyond_the_least_one_of_a_mixture_have_all_of_the_mass_above_them():
