@@ -1,4 +1,4 @@
-// A minimal test framework. CHECK counts failures, and main returns their number.
+// A minimal test framework. CHECK prints and counts failures, and main() of a test program returns their number.
 #pragma once
 
 #include <cmath>

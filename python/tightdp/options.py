@@ -20,8 +20,8 @@ Direction = Literal["add", "remove"]
 "replace_special" mechanisms are first translated to other mechanisms (``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
-"""Default accuracy: the relative width of a bound and, for the engine "prv", the errors of epsilon and of delta. Deltas
-in common use are larger than this error of delta."""
+"""Default accuracy: the relative width of a bound and, for the engine "prv", the errors of epsilon and of delta. The
+error of delta is smaller than the deltas in common use."""
 
 
 class AccuracyOptions(TypedDict, total=False):

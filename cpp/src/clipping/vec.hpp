@@ -1,4 +1,5 @@
-// Vectors of floats, and pairs of vectors of doubles for the same columns. Only .simd.cpp files include this header.
+// Vectors that hold kWidth columns of a record: one vector of floats, or a pair of vectors of doubles (Wide). Only
+// .simd.cpp files include this header.
 #pragma once
 
 #include <cstdint>
@@ -68,9 +69,9 @@ TIGHTDP_CLIP_INLINE FloatVec load(const clipping::BFloat16* p) {
     return load_narrow(p);
 }
 
-// Converts floats to doubles, exactly. The function uses intrinsics, since GCC 12 splits the vector into halves for
-// __builtin_convertvector. The intrinsics are masked, with a full mask, since GCC 12 warns of an undefined operand
-// otherwise.
+// Converts floats to doubles, exactly. The function uses intrinsics, because GCC 12 splits the vector into halves for
+// __builtin_convertvector. The AVX-512 intrinsics take a mask that selects all elements, because GCC 12 warns of an
+// undefined operand in the intrinsics without a mask.
 TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -85,7 +86,7 @@ TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #endif
 }
 
-// Loads floats and converts them to doubles in one instruction.
+// Loads floats and converts them to doubles. AVX-512 and AVX2 load and convert each half in one instruction.
 TIGHTDP_CLIP_INLINE Wide load_wide(const float* p) {
 #if defined(TIGHTDP_ISA_avx512)
     return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)),
@@ -114,8 +115,8 @@ TIGHTDP_CLIP_INLINE void store(double* p, const Wide& x) {
     at[1] = x.high;
 }
 
-// Returns a + x * x for x of 24 bits. The product x * x is exact, so a fused multiply-add returns the same bits as a
-// multiplication and an addition.
+// Returns a + x * x for x with at most 24 significant bits. The product x * x is exact, so a fused multiply-add
+// returns the same bits as a multiplication and an addition.
 TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     return (DoubleVec)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)a);

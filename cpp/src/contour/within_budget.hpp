@@ -8,11 +8,12 @@
 
 namespace tightdp::contour {
 
-// Returns solve(), or a result that is not certified if solve() takes too much work or memory. In the second case the
-// caller uses another engine. The exception Interrupted is not caught.
+// Returns solve(). If solve() takes too much work or memory, returns a result that is not certified, and the caller
+// then uses another engine. The exception Interrupted is not caught.
 template <class Solve>
 Result within_budget(const Solve& solve) {
-    const work::Budget budget(1'000'000'000);  // units of runtime/work.hpp, of which a thousand parts take a third
+    // The budget is in units of runtime/work.hpp. A composition of a thousand parts takes about a third of the budget.
+    const work::Budget budget(1'000'000'000);
     try {
         return solve();
     } catch (const OutOfWork&) {

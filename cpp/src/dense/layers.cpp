@@ -9,6 +9,8 @@
 namespace tightdp {
 namespace {
 
+// Calls body(first, count) on several threads, each with its share of the rows. All shares but the last are multiples
+// of `grain` rows. `multiplications` is the work for all rows together.
 template <class Body>
 void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
     parallel(workers_for(multiplications), [&](int worker, int workers) {
@@ -18,6 +20,8 @@ void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, co
     });
 }
 
+// Returns the weights in the lines that Affine::weights has (layers.simd.hpp). The last columns of an output are moved
+// to the end of its last line, behind zeros.
 template <class T>
 std::vector<T> packed(const T* weights, std::int64_t outputs, std::int64_t columns) {
     const std::int64_t lines = (columns + kLine<T> - 1) / kLine<T>, whole = columns / kLine<T>,
@@ -31,11 +35,11 @@ std::vector<T> packed(const T* weights, std::int64_t outputs, std::int64_t colum
     return out;
 }
 
-// Number of columns whose integers are held at once. For a block of 64 records these integers take 128 KB, half of a
-// small second-level cache.
+// Number of columns whose inputs, rounded to integers, are held at once. For a block of 64 records these integers take
+// 128 KB, half of a small second-level cache.
 constexpr std::int64_t kStrip = 256;
-// Number of records whose sum a double holds exactly. Each record adds at most 2^39 to an entry, and
-// 2^14 * 2^39 = 2^53.
+// Number of records after which sums in doubles are added to the integer totals. A record adds at most 2^39 to an entry
+// of the sums. A double holds the sum of 2^14 records exactly, because 2^14 * 2^39 = 2^53.
 constexpr std::int64_t kFlush = std::int64_t{1} << 14;
 
 std::int64_t padded(std::int64_t n, std::int64_t multiple) noexcept {

@@ -1,5 +1,5 @@
 // Adds clipped gradients of layers, which are outer products of errors and inputs, to running totals on several
-// threads. Gradients are integers in units of a grid's spacing. The same pass can add the noise and write the release
+// threads. Gradients are integers in units of a grid's spacing. The same call can add the noise and write the release
 // (docs/theory/exact-products.md, sections 7 and 8).
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace tightdp {
 
-// Largest clipping norm, divided by the spacing `grid` of which all gradients are multiples. Up to this limit, the
-// partial sums of a few hundred records fit in 32 bits.
+// Largest quotient of the clipping norm and the grid's spacing, of which all gradients are multiples. Up to this limit,
+// the partial sums of a few hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
 // Describes the release out = scale * (sum + noise), where the noise is a normal draw of standard deviation
@@ -32,7 +32,8 @@ struct ProductSum {
     // output, whose products are computed as floats and then truncated to integers.
     std::vector<DenseLayer> layers;
     std::int64_t rows;           // number of records
-    double bound, inverse_grid;  // clipping norm / grid, at most kLargestProductBound, and 1 / grid
+    // Clipping norm / g, at most kLargestProductBound, and 1 / g, where g is the grid's spacing.
+    double bound, inverse_grid;
     const double* bounds;        // for each record, its own bound, in [0, bound]. Null if all have `bound`
     const std::uint8_t* taken;   // for each record, whether the record contributes. Null if all records do
     // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.

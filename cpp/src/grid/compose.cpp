@@ -1,5 +1,5 @@
-// Spectra of weights, their products, and bounds on their errors (docs/theory/grid.md, section 5.1). Weights are wound
-// round a circle of n points: the weight with the index i is added to the point i mod n.
+// Computes spectra of weights, products of spectra, and bounds on the errors of both (docs/theory/grid.md, section
+// 5.1). Weights are wound round a circle of n points: the weight with the index i is added to the point i mod n.
 #include "compose.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 // Bound on the weight that may be missing at each point, because grid_tilt() returns zero instead of exponentials below
 // e^-708.
 constexpr double kUnseen = 1e-300;
-// Units of work (runtime/work.hpp). A transform, a product and a power take the first three for each point of the
-// circle. Moments take the fourth for each weight.
+// Units of work (runtime/work.hpp). kTransformUnits, kProductUnits and kPowerUnits are the work for each point of the
+// circle. kMomentUnits is the work for each weight.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }

@@ -1,6 +1,7 @@
 // The plan by which the engine computes one bound (docs/theory/grid.md, section 7). The plan has a tilt t: masses at
-// losses y are multiplied by e^{ty}. For each level the plan has the spacing of a lattice of losses, and a window, the
-// range of losses that the lattice covers. A bad plan makes the bounds wide, but never wrong.
+// losses y are multiplied by e^{ty}. The composition is computed in one or more levels (Level). For each level the plan
+// has the spacing of a lattice of losses, and a window, the range of losses that the lattice covers. A bad plan makes
+// the bounds wide, but never wrong.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +13,21 @@
 
 namespace tightdp::grid {
 
-// One level of a plan, which has a lattice of its own. The distribution of a level is composed of four copies of the
-// distribution of the level before, and of some single steps.
+// One level of a plan. Each level has a lattice of its own. The distribution of the first level is composed of single
+// steps alone. The distribution of a later level is composed of four copies of the distribution of the level before,
+// and of some single steps.
 struct Level {
     double h;                   // spacing of the lattice
     std::size_t n;              // number of lattice points
     std::int64_t first;         // index of the window's first point, counted from the anchor of the composition
     Window window;              // the interval of losses that the lattice has to cover
-    std::vector<double> steps;  // for each part, the number of its steps that are multiplied in at this level
+    std::vector<double> steps;  // for each part, the number of single steps that this level adds
     bool possible = true;       // whether doubles represent all lattice indices exactly
 };
 
 struct Plan {
     double tilt = 1;
-    std::vector<Level> levels;   // the first level multiplies single steps, and later levels are described at Level
+    std::vector<Level> levels;
     std::vector<Range> ranges;   // for each part, the losses that its lattice covers
     std::vector<double> scales;  // for each part, an estimate of its cumulant at the tilt, minus tilt * anchor
     std::size_t most_cells = 0;  // largest number of cells for one part on one level

@@ -1,6 +1,6 @@
-// Privacy loss distributions that are joined from others. One kind is for samples of fixed size in which a record is
-// replaced, by another record or by nothing. The other kind is for a mechanism that reveals which of two mechanisms it
-// ran. See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
+// Privacy loss distributions that are made of two others. Joined is for samples of fixed size in which a record is
+// replaced, by another record or by nothing. Labelled is for a mechanism that reveals which of two mechanisms it ran.
+// See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -12,9 +12,9 @@
 namespace tightdp::grid {
 namespace {
 
-// A density that is equal to `right` at losses above zero. At losses below zero it is the mirror image of `left`:
-// dP(-y) = e^{-y} dP(y) for the losses y > 0 of `left`. The masses s and t of cells are those of CellBlock. A side that
-// is null has no mass. Every lattice must have a point at zero.
+// A density that is equal to `right` at losses above zero. At losses below zero the density is the mirror image of
+// `left`: for y > 0, the density at -y is e^{-y} times the density of `left` at y. A side that is null has no mass.
+// Every lattice must have a point at zero. law.hpp explains the masses s and t of a cell (CellBlock).
 class Joined final : public Density {
   public:
     Joined(std::shared_ptr<const Density> right, std::shared_ptr<const Density> left)
@@ -32,8 +32,8 @@ class Joined final : public Density {
             for (std::size_t i = 0; i < left; ++i) {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                // The error of the difference comes from its two terms, which are both below w times the mass. If the
-                // computed difference is not positive, this error is used as t.
+                // `lost` bounds the error of the difference, whose terms are both below w times the mass. If the
+                // computed difference is not positive, t = `lost`.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
                 const double difference = -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j];
                 const double t = difference > 0 ? difference : lost;
@@ -53,8 +53,8 @@ class Joined final : public Density {
         if (y > 0) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         if (!left_) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = left_->right_of(-y);
-        // The density left_ has the Q-mass s e^{y} and the P-mass s + t (law.hpp) over [-y, inf). The mirror image
-        // exchanges these masses.
+        // The density left_ has the Q-mass s e^{y} and the P-mass s + t (law.hpp) over [-y, inf). The mirror image has
+        // the first as its P-mass and the second as its Q-mass.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
                 {logaddexp(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
     }
@@ -180,8 +180,8 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // Joined relies on a lattice point at zero, which is the anchor. If there are just two other atoms, the step makes
-    // lattice points of their losses +-y too.
+    // Joined needs a lattice point at zero, which is the anchor. If there are exactly two other atoms, their losses are
+    // -y and y. The step is then y, so that both losses are lattice points too.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }

@@ -1,9 +1,10 @@
-// The Gaussian mechanism on a Poisson sample under "replace". Its pair is P = (1-q) N(0) + q N(1) and Q = (1-q)
-// N(0) + q N(-1), where N(a) has the mean a and the standard deviation sigma = 1/mu (replace.md, section 5).
+// The Gaussian mechanism on a Poisson sample under "replace". Its dominating pair is P = (1-q) N(0) + q N(1) and
+// Q = (1-q) N(0) + q N(-1), where N(a) has the mean a and the standard deviation sigma = 1/mu (replace.md, section 5).
 //
 // At the output z the loss is y = ln W(w) - ln W(-w), where w = z/sigma^2 and W(w) = 1 - q + q e^{w - mu^2/2}. The loss
 // is an increasing and odd function of w. The masses of a cell are sums, with positive factors, of the masses of two
-// Gaussian pairs. The pair (N(1), N(0)) has the edges w - mu^2/2, and the pair (N(0), N(-1)) has the edges w + mu^2/2.
+// Gaussian pairs. If the cell has an edge at w, the pair (N(1), N(0)) has an edge at the loss w - mu^2/2, and the pair
+// (N(0), N(-1)) has an edge at the loss w + mu^2/2.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,7 @@
 namespace tightdp::grid {
 namespace {
 
-// Logarithm of the x from which on asinh(x) and ln(2x) round to the same double.
+// asinh(x) and ln(2x) round to the same double for x >= e^kLarge.
 constexpr double kLarge = 40;
 
 class Replaced final : public Density {
@@ -82,8 +83,8 @@ class Replaced final : public Density {
             const double w = y + half_;
             y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
         }
-        // The mirror images -y of edges y on the right are added, because the two Gaussian pairs do not begin at the
-        // same loss.
+        // The two Gaussian pairs do not begin at the same loss. So the mirror images -y of the edges y > -edges[0] are
+        // added.
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
@@ -103,7 +104,7 @@ class Replaced final : public Density {
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // Bounds the error of output(y). Each function and the exponent count with four units in the last place.
+    // Bounds the error of output(y). The bound allows each function and the exponent four units in the last place.
     double error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }

@@ -20,8 +20,8 @@ constexpr double u = kUnitRoundoff;
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
-// Relative error of each point of the discretised distribution. This error consists of the error of the cells (4 u) and
-// of the errors of the sum and the division that normalise the cells.
+// Bound on the relative error of the mass at each point of the discretised distribution. The error consists of the
+// error of the cells (4 u) and of the errors of the sum and the division that normalise the cells.
 constexpr double kMassError = 8 * u + kSumError;
 
 // Checks that the cells miss no more probability than the tail of the support (prv.md, section 4.2). kRounding exceeds
@@ -32,7 +32,8 @@ void require_all_mass(const Support& support, const CellSums& sums) {
         throw std::logic_error("the cells of a privacy loss have the mass " + std::to_string(sums.total));
 }
 
-// Computes the cells of a distribution, writes them to the circle after normalisation, and returns their sums.
+// Computes the masses of a distribution's cells and returns their sums. The masses are divided by their sum and added
+// to the points of the circle.
 CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
     const auto [first, count] = span;
     std::vector<double> mass(static_cast<std::size_t>(count));
@@ -112,8 +113,8 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
 }
 
 // Bounds the rounding errors as in prv.md, section 4.3. Magnitudes of transforms below kTau count as kTau. The bound
-// holds for any kTau. A smaller kTau would allow fewer steps than 1e9. A larger kTau would add more than 4e-6 to the
-// square of the norm of a single step.
+// holds for any kTau. A smaller kTau would let the last condition of this function fail for fewer than 1e9 steps. A
+// larger kTau would add more than 4e-6 to the square of the norm of a single step.
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
@@ -127,7 +128,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // If this condition failed, the factors 1.1 might not cover the terms of second order in the errors.
+    // If the condition in brackets holds, the factors 1.1 cover the terms of second order in the errors.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

@@ -20,8 +20,9 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
 }
 
 // Returns whether integers of 128 bits suffice for the sampler of tightdp/exact/discrete.hpp. `t` is floor(sigma) + 1.
-// The sampler's integers must stay below 2^127. The denominators of probabilities must stay below 2^100, since sampling
-// from Bernoulli(e^-x) multiplies the denominators further.
+// The sampler's integers must stay below 2^127. The largest ones are squares of `difference`. The denominators of
+// probabilities (`scale`) must stay below 2^100, because sampling from Bernoulli(e^-x) multiplies the denominators
+// further.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;

@@ -5,7 +5,7 @@ namespace tightdp {
 
 // A sum, together with the sum of the rounding errors of its n additions (Knuth's two-sum). Let u = 2^-53. The error of
 // the result is at most u times the sum plus (n u)^2 times the sum of magnitudes (Ogita, Rump and Oishi 2005). If all
-// numbers are positive, the relative error is hence at most 3u.
+// numbers are positive and n <= 2^26, the relative error is hence at most 3u.
 class CompensatedSum {
   public:
     CompensatedSum& operator+=(double x) {

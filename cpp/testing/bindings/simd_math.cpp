@@ -4,7 +4,7 @@
 
 void bind_simd_math(py::module_& m) {
     using namespace tightdp;
-    py::module_ simd = m.def_submodule("simd_math", "The vector functions over arrays of a multiple of 8 doubles.");
+    py::module_ simd = m.def_submodule("simd_math", "Vector functions for arrays whose length is a multiple of 8.");
     for (const MathFunction& function : TIGHTDP_SELECT_SIMD(math_functions)()) {
         simd.def(function.name,
                  [apply = function.apply](py::array_t<double, py::array::c_style | py::array::forcecast> x) {

@@ -26,8 +26,9 @@ from .shared.sklearn_interface import validate_classifier_labels
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels, and the distinct labels in ascending order.
 
-    Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
-    kind, because no label is converted to the type of another label.
+    With ``few``, each label may occur only once, as in a small block. Errors do not quote a label, because a label
+    may belong to a single record. The labels of a list must be of one kind, because no label is converted to the type
+    of another label.
     """
     try:
         if isinstance(given, (list, tuple)):
@@ -57,8 +58,8 @@ def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) ->
 LARGE = 10.0
 """Magnitude above which a feature is surely not scaled. The noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records at the beginning that are searched for large features. They are enough, because a column of large
-numbers is large in most records."""
+"""Number of records at the beginning that are searched for large features. These records are enough, because a column
+of large numbers is large in most records."""
 
 
 def warn_estimator_of_unscaled_features(features: Array) -> None:
@@ -71,9 +72,9 @@ def warn_estimator_of_unscaled_features(features: Array) -> None:
         large = np.asarray((np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1))
     if 2 * np.count_nonzero(large) > len(large):
         warnings.warn(
-            f"X has features beyond {LARGE:g} and no bounds: gradients are clipped to one norm, so that next to "
-            "nothing is learned of the others. Give public bounds=(low, high), or scale X in a PrivatePipeline. Do "
-            "not publish this warning, which follows from the records",
+            f"X has features beyond {LARGE:g} and no bounds: gradients are clipped to one norm, so almost "
+            "nothing is learned from the other features. Give public bounds=(low, high), or scale X in a "
+            "PrivatePipeline. Do not publish this warning, which follows from the records",
             UserWarning,
             stacklevel=2,
         )
@@ -134,7 +135,10 @@ def scale_features_for_estimator(bounds: Bounds | None, features: Array) -> Arra
 
 @dataclass(frozen=True)
 class LabelPreparation:
-    """A function that makes the records of a block: features within bounds, and labels as indices into the classes."""
+    """A function that makes the records of a block.
+
+    It maps features by their bounds (``scale_features_for_estimator``) and turns labels into indices into the classes.
+    """
 
     bounds: Bounds | None
     classes: NDArray[Any]

@@ -17,7 +17,8 @@ MOST_PRODUCTS = 250
 """Largest number of products with the Hessian in one Newton step. After more products, rounding errors spoil the
 conjugacy of the directions."""
 MOST_TRIALS = 50
-"""Largest number of trials of one line search, each of which halves an interval."""
+"""Largest number of trials of one line search. Each trial halves an interval, or quadruples the step length while no
+upper end of the interval is known."""
 
 
 def compute_solver_dot_product(a: Array, b: Array) -> float:
@@ -41,12 +42,14 @@ class SolverPoint(Protocol):
         """Returns the Hessian times v."""
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """Returns a function of t: the derivative by t of the convex function at w - t * direction. This derivative
-        grows with t."""
+        """Returns the derivative by t of the convex function at w - t * direction, as a function of t.
+
+        The derivative grows with t.
+        """
 
 
 class MinimumNotReached(RuntimeError):
-    """Error for a minimum that was not certified within the largest number of passes."""
+    """Error for a minimum that was not certified, for lack of passes or because of rounding."""
 
 
 def minimize_convex_function(
@@ -58,7 +61,9 @@ def minimize_convex_function(
     and Wright 2006, chapter 7). The result is certified by its computed gradient: the norm plus the bound on the error
     is at most the tolerance.
 
-    Raises ``MinimumNotReached`` after ``most`` passes over the data. The message gives the norm that was reached.
+    Raises ``MinimumNotReached`` after ``most`` passes over the data. Raises it earlier if the computed gradient is not
+    finite, or if it is far below the tolerance but the bound on its error is not. The message gives the norm that was
+    reached.
     """
     w, passes = np.copy(start), 1
     point = at(w)
@@ -67,7 +72,8 @@ def minimize_convex_function(
         if passes >= most or not math.isfinite(size) or size <= 1e-3 * tolerance:
             raise MinimumNotReached(
                 f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
-                f"data it is {size:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
+                f"data the norm is {size:.3g}, with an error of up to {point.error:.3g}: use more "
+                "regularization or smoothing (huber)"
             )
         accuracy = min(0.1, math.sqrt(size / first)) * size
         direction, products = _solve_newton_step(point, max(accuracy, 0.1 * tolerance))
@@ -103,8 +109,11 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
 
 
 def _search_newton_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
-    """Returns a step length t at which |slope(t)| is at most |start| / 2, where ``start`` is the slope at 0. Returns
-    also the number of slopes that were computed."""
+    """Returns a step length t, and the number of slopes that were computed.
+
+    The step length has |slope(t)| at most |start| / 2, where ``start`` is the slope at 0. If no such step length is
+    found in ``MOST_TRIALS`` trials, t is the step length of the next trial.
+    """
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:
         trial += 1

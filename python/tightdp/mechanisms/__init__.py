@@ -1,13 +1,14 @@
-"""Mechanisms: frozen, hashable values whose repr builds them again.
+"""Mechanisms. They are frozen and hashable, and evaluating the repr of a mechanism builds an equal one.
 
 Each mechanism stands for a pair of distributions of its output, P with the record and Q without it. This pair dominates
 the pair of any two neighbouring data sets. A sensitivity bounds the contribution of one record, so under "replace" the
 contributions of two records may differ by twice as much (``accounting/pairs/neighbors.py``). A parameter out of its
 range raises ValueError or TypeError, which names the parameter and its range.
 
-``noise_mechanisms`` and ``stated_guarantees`` come first. ``samplers`` run mechanisms on a part of the records, and
-``selections_and_groups`` are made of whole compositions. ``privacy_losses`` holds the mechanism that users define by a
-table of losses, which ``complete_pairs`` turns into a lower and an upper bound.
+The modules ``noise_mechanisms`` and ``stated_guarantees`` hold mechanisms that contain no other mechanism. The
+mechanisms of ``samplers`` run another mechanism on a part of the records. The mechanisms of ``selections_and_groups``
+contain whole compositions. ``privacy_losses`` holds the mechanism that users define by a table of losses, and
+``complete_pairs`` turns such a table into a lower and an upper bound.
 """
 
 from ..composition import Mechanism as Mechanism

@@ -38,8 +38,8 @@ MOST_LISTED = 20
 FALSE_ACCUSATIONS = 1.0
 """Rate of false accusations at which the meaning of a guarantee is explained, in per cent of the people who are not in
 the data."""
-LARGEST_FACTOR = 700.0
-"""Largest epsilon whose meaning is explained. Its exponential is still a finite double."""
+LARGEST_EXPLAINED = 700.0
+"""Limit below which the meaning of an epsilon is explained. The exponential of the limit is still a finite double."""
 
 NEVER_COVERED = (
     "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
@@ -79,7 +79,7 @@ def explain_stated_guarantee(epsilon: float, delta: float, neighbors: Neighbors)
     """
     # The second sentence needs the definition with P and P' in both orders. The relations "add" and "remove" give only
     # one order.
-    if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):
+    if not epsilon < LARGEST_EXPLAINED or neighbors in ("add", "remove"):
         return ()
     factor = math.nextafter(math.exp(epsilon), math.inf)
     alpha, rate = FALSE_ACCUSATIONS / 100, f"{FALSE_ACCUSATIONS:g} %"

@@ -1,6 +1,7 @@
-// Chooses the nodes for a Gaussian mechanism on a Poisson sample, and computes its moment generating function M with
-// error bounds from sums over the nodes. The loops of sampled_mgf.cpp on the host and of batch_mgf.hpp on a device use
-// these formulas (docs/theory/contour.md, sections 4 and 5).
+// The moment generating function M(z) = E[e^{zY}] of the privacy loss Y of a Gaussian mechanism on a Poisson sample.
+// The functions of this file choose the nodes of a trapezoid rule (quadrature.hpp), and compute ln M with error bounds
+// from sums over the nodes. The loops that add up the sums are in sampled_mgf.cpp for the host, and in batch_mgf.hpp
+// for a device (docs/theory/contour.md, sections 4 and 5).
 #pragma once
 
 #include <cmath>
@@ -33,7 +34,7 @@ struct Cumulants {
     double k0 = 0, k1 = 0, k2 = 0;
 };
 
-// ln M at a real abscissa with bounds on its errors.
+// A computed value of ln M at a real argument, with bounds on the errors of the value.
 struct CertifiedLogMgf {
     double value = 0;
     double rule = 0;  // error of the trapezoid rule over u
@@ -41,7 +42,7 @@ struct CertifiedLogMgf {
     TIGHTDP_HD double upper() const noexcept { return value + rule + rounding; }
 };
 
-// Upper bound on ln M up to which no term of the sum overflows. Up to this bound, M - 1 is summed directly.
+// If an upper bound on ln M is at most this number, no term of the sum overflows, and M - 1 is summed directly.
 inline constexpr double kDirect = 600;
 // Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
 // (c + 1) / sigma^2 for "replace".
@@ -55,8 +56,8 @@ struct Extent {
     double h, margin, left, right;
 };
 
-// Chooses nodes for the abscissae c + is, arguments of M, with c <= c_most and |s| <= s_most. The trapezoid rule and
-// the finite range each have a relative error of at most e^{-log_inverse}.
+// Chooses the nodes for all arguments c + i s of M with c <= c_most and |s| <= s_most. The trapezoid rule and the
+// finite range each have a relative error of at most e^{-log_inverse}.
 TIGHTDP_HD inline Extent extent(const Pair& p, double c_most, double s_most, double log_inverse) noexcept {
     Extent e;
     e.h = node_step(p, c_most, s_most, log_inverse);
@@ -75,7 +76,7 @@ TIGHTDP_HD inline Cumulants cumulants_of(const Moments& m, double shift, double 
     return {count * k0, count * sign * mean, count * larger(0.0, m.second / m.sum - mean * mean)};
 }
 
-// Returns a bound on the relative error of the trapezoid rule at a real abscissa.
+// Returns a bound on the relative error of the trapezoid rule at the real argument c.
 TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, double margin) noexcept {
     return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
@@ -98,7 +99,7 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
     return {count * value, count * 1.02 * rule, count * 1.02 * rounding};
 }
 
-// Returns a bound on the error of the trapezoid rule, relative to M(c), that holds at all abscissae c + is with
+// Returns a bound on the error of the trapezoid rule, relative to M(c). The bound holds at all arguments c + i s with
 // |s| <= s_most.
 TIGHTDP_HD inline double transform_rule_error(const Pair& p, double c, double s_most, double h,
                                               double margin) noexcept {

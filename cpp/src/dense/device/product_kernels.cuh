@@ -1,5 +1,6 @@
 // The kernels of integer products. One packs the digits of an operand, and the other multiplies packed operands on the
-// matrix units. docs/theory/exact-products.md, section 8. Layouts and shares are in digit_tiles.hpp.
+// matrix units (docs/theory/exact-products.md, section 8). digit_tiles.hpp explains the layouts of packed operands and
+// the share of each thread block.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace tightdp::cuda {
 
 inline constexpr int kPackThreads = 256;
 
-// The next three types hold the integers of an operand to be packed. `line` is an output of weights or a column of
-// inputs.
+// The next three types hold the integers of an operand that is packed. A line is an output of the weights, or a column
+// of the inputs.
 template <class T>
 struct IntegerMatrix {  // [records][lines]
     const T* values;
@@ -60,7 +61,8 @@ __global__ void __launch_bounds__(kPackThreads)
     pack_digits_kernel(Operand from, PackedExtent extent, unsigned char* packed) {
     const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * (kPackThreads / 32) + threadIdx.x / 32;
     if (item >= extent.tiles * extent.blocks) return;
-    // Neighbouring warps have neighbouring lines, which are next to each other in memory.
+    // Neighbouring warps read neighbouring lines. These are next to each other in memory for all operands but
+    // ClippedWeights.
     const std::int64_t tile = item % extent.tiles, block = item / extent.tiles;
     const int lane = static_cast<int>(threadIdx.x % 32);
     LaneDigits found[digits] = {};
@@ -98,14 +100,15 @@ __device__ inline void copy_stage(unsigned char* shared, const unsigned char* we
     copy(shared + kStageWeights, inputs, kStageInputs, kTileInputs);
 }
 
-// The sums of products of digits of one warp. The array is [tile of 16 outputs][tile of eight columns][power of
-// 2^8][sum of a lane].
+// The sums of one warp. They add up products of a digit of a weight and a digit of an input. The array is [tile of 16
+// outputs][tile of eight columns][power of 2^8][one of four sums of this lane].
 struct WarpSums {
     static constexpr int kOutputTiles = kWarpLines / kFragmentLines, kColumnTiles = kWarpLines / 8;
     std::int32_t sums[kOutputTiles][kColumnTiles][kDigitSums][4];
 };
 
-// Adds the products of 32 records. `weights` and `inputs` are the warp's first fragments of these records.
+// Adds the products of 32 records to the sums. `weights` and `inputs` point to the warp's first fragments of these
+// records.
 __device__ inline void add_fragments(WarpSums& s, const unsigned char* weights, const unsigned char* inputs) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     LaneDigits q[WarpSums::kColumnTiles / 2][kInputDigits];
@@ -126,8 +129,8 @@ __device__ inline void add_fragments(WarpSums& s, const unsigned char* weights, 
     }
 }
 
-// Adds a warp's sums to the totals [outputs][columns], modulo 2^64. The sums of each power of 2^8 have 2^8 times the
-// unit of the power before.
+// Adds a warp's sums to the totals [outputs][columns], modulo 2^64. Sums with the index d in [power of 2^8] are in
+// units of 2^(8 d).
 __device__ inline void add_to_totals(const WarpSums& s, std::int64_t output, std::int64_t column, std::int64_t outputs,
                                      std::int64_t columns, unsigned long long* totals) {
     const int lane = static_cast<int>(threadIdx.x % 32);
@@ -159,7 +162,7 @@ __global__ void __launch_bounds__(kProductThreads)
 
     const int warp = static_cast<int>(threadIdx.x / 32), across = warp % kColumnWarps, down = warp / kColumnWarps;
     const std::int64_t output = place.output + down * kWarpLines, column = place.column + across * kWarpLines;
-    const bool beyond = output >= outputs || column >= columns;  // whether all sums of the warp are beyond the ends
+    const bool beyond = output >= outputs || column >= columns;  // whether the warp has no outputs or no columns
     WarpSums s = {};
     for (int ahead = 0; ahead < slots - 1; ++ahead) {
         if (place.stage + ahead < end)

@@ -1,4 +1,7 @@
-"""The work that a question may still take, and results that the computations of one question share."""
+"""The work that a question may still take, and results that the computations of one question share.
+
+A question is the computation of an epsilon, a delta or a similar quantity.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class WorkCache(Generic[T]):
     """A cache of the results of long computations, from one question to the next.
 
     No answer depends on what is in the cache. A question that uses a cached result is charged with the work of
-    computing that result. A result that the budget of a question cut short is not kept.
+    computing that result. If the budget runs out during a computation, its result is not kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -53,10 +56,10 @@ class WorkCache(Generic[T]):
 
 @contextmanager
 def share_work_of_question() -> Iterator[dict[Hashable, Any]]:
-    """Gives all computations of one question the same dictionary of results, which is dropped when the question ends.
+    """Gives all computations of one question the same dictionary of results.
 
-    No answer depends on another question. Inside of another such context, the dictionary of the outer context is
-    yielded.
+    The dictionary is dropped when the question ends, so no answer depends on another question. Inside of another such
+    context, the function yields the dictionary of the outer context.
     """
     outer = _SHARED.get()
     if outer is not None:

@@ -14,10 +14,9 @@ from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 @cache_fact_of_parts
 def inclusion_probability(parts: Parts) -> float:
-    """Returns an upper bound of the probability that a record is in at least one sample of ``parts``; 1 for unsampled
-    parts.
+    """Returns an upper bound of the probability that a record is in at least one sample of ``parts``.
 
-    delta(0) is at most this probability, under every relation.
+    The bound is 1 if a part does not sample. delta(0) is at most this probability, under every relation.
     """
     return _group_inclusion_probability(parts, 1)
 
@@ -79,7 +78,7 @@ def _record_inclusion_probability(mechanism: Mechanism) -> float:
 
 
 _ROUNDED = 2.0**-46
-"""Relative margin, many times larger than the roundings of a logarithm, a product, a sum and an exponential
+"""Relative margin. It is many times larger than the roundings of a logarithm, a product, a sum and an exponential
 together."""
 _SCALED = 2.0**-40
-"""Relative margin, larger than the distance from 1 that the sum of a mixture's probabilities may have."""
+"""Relative margin for the probabilities of a mixture. Their sum may differ from 1 by less than this margin."""

@@ -70,15 +70,15 @@ def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -
 def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
-    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability may
-    be equal to ``delta``. It is computed with 60 digits, so that rounding it up rarely exceeds ``delta``. Returns
-    infinity if the probability exceeds ``delta``.
+    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). If this probability
+    exceeds ``delta``, the result is infinite. The probability may be equal to ``delta``, and it is rounded up. It is
+    computed with 60 digits, so that the rounding rarely makes it exceed ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
             with localcontext(_FLOOR):
-                kept *= _raise_finite_loss_probability(1 - Decimal(mechanism.nominal_delta), count)
+                kept *= _compute_decimal_power(1 - Decimal(mechanism.nominal_delta), count)
     if _CEILING.subtract(Decimal(1), kept) > Decimal(delta):
         return INF
     sure = ((m.PureDP(one.nominal_epsilon) if isinstance(one, m.ApproximateDP) else one, n) for one, n in parts)
@@ -88,7 +88,7 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
 _FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, rounding=ROUND_CEILING)
 
 
-def _raise_finite_loss_probability(base: Decimal, count: int) -> Decimal:
+def _compute_decimal_power(base: Decimal, count: int) -> Decimal:
     """Returns base^count, with every product rounded as the current decimal context says."""
     found = Decimal(1)
     while count:
@@ -100,7 +100,7 @@ def _raise_finite_loss_probability(base: Decimal, count: int) -> Decimal:
 
 
 def bound_largest_loss_of_adding(parts: Parts) -> float:
-    """Returns an upper bound of the largest loss of adding a record to Poisson samples; infinite for other parts.
+    """Returns an upper bound of the largest loss of adding a record to Poisson samples. It is infinite for other parts.
 
     The density of the output with the record is at least 1 - q times the density without it, where q is the sampling
     probability. For many parts the result is infinite too, because computing the sum would take more time than the
@@ -143,7 +143,7 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_largest_loss_when_replaced(inner)
-        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # of (P, Q) and of (Q, P)
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # the largest over (P, Q) and (Q, P)
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
     return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
 

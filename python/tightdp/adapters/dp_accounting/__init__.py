@@ -2,8 +2,10 @@
 
     from tightdp.adapters.dp_accounting import TightDPAccountant
 
-    accountant = TightDPAccountant()  # in place of PLDAccountant(); RdpAccountant() has its own name here
+    accountant = TightDPAccountant()  # takes the place of dp_accounting's PLDAccountant()
     accountant.compose(event).get_epsilon(1e-5)
+
+The class that takes the place of dp_accounting's RdpAccountant is called ``RdpAccountant`` here, too.
 
 The package is written for dp_accounting 0.6. Events of later versions are accepted if the installed version has them.
 """

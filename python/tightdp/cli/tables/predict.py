@@ -1,7 +1,8 @@
-"""tightdp predict: the predictions of a model of tightdp train for new records, as CSV.
+"""tightdp predict: writes the predictions of a model for new records as CSV.
 
-Predictions reveal nothing about the training data that the model does not. The new records are not protected. A label
-that a spreadsheet would take for a formula is written with a quotation mark before it, unless --raw is given.
+The model is a file that tightdp train wrote. Predictions reveal nothing about the training data that the model does
+not. The new records are not protected. A label that a spreadsheet would take for a formula gets a quotation mark before
+it, unless --raw is given.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file")
     p.add_argument(
-        "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, among others"
+        "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, and maybe others"
     )
     p.add_argument("--probabilities", action="store_true", help="add a column of probabilities for each label")
     p.add_argument("--allow-missing", action="store_true", help="leave the prediction empty where numbers are missing")
     p.add_argument("--raw", action="store_true", help="write labels as they are, even if a spreadsheet would run them")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
-    p.add_argument("--force", action="store_true", help="replace that file if there is one")
+    p.add_argument("--force", action="store_true", help="replace the file of --out if there is one")
     files.add_csv_format_arguments(p)
 
 

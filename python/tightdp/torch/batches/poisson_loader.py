@@ -1,4 +1,4 @@
-"""The loaders of Poisson batches, which draw each record of a data set independently, by the record's index."""
+"""The loaders of Poisson batches. They draw the index of each record of a data set independently of the others."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ SAFE_OPTIONS = (
     "prefetch_factor", "timeout",
 )  # fmt: skip
 """Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
-read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ, and the other records
-decide which worker reads a record."""
+read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ. Which worker reads
+a record depends on the other records of the draw, and the content of a record must not depend on them."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
 """Numbers used in place of a draw's number when records are read without a draw. ``FIRST_READ`` is for reading the
-first record of the data set. ``LOOK_READS`` is for the first check that nothing is kept between records, and
-``AUDIT_READS`` for the first trial of an audit (``PrivateRun.audit``). Later checks and trials count down from these
-numbers."""
+first record of the data set. ``LOOK_READS`` is for the first check that reading one record does not change
+the next one, and ``AUDIT_READS`` for the first trial of an audit (``PrivateRun.audit``). Later checks and trials
+count down from these numbers."""
 
 REPEATED_RECORDS = 8
-"""Number of records that are read three times each, to check that nothing is kept between records."""
+"""Number of records that are read three times each, to check that reading one record does not change the next."""
 
 
 class Batch:
-    """A Poisson sample of records from ``PoissonLoader``, which can be used once.
+    """A Poisson sample of records from a ``PoissonLoader``. Each sample can be used once.
 
     ``parts()`` collates the records, that is stacks them to tensors, and yields parts of at most
     ``physical_batch_size`` records of one shape. An empty sample has no parts. The number of records is private.
@@ -90,8 +90,10 @@ class Batch:
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts whose gradient norms a step computes before it draws records, or None if the step needs no
-        norms."""
+        """Returns the parts whose gradient norms are computed before the records of this step are drawn.
+
+        Returns None for a Poisson sample, which is drawn without norms.
+        """
         return None
 
     def parts(self) -> Iterator[Part]:
@@ -124,7 +126,7 @@ class PoissonLoader:
 
     Each record is in each batch with probability ``sampling_probability``, independently of all other draws. The draws
     use the operating system's random numbers unless ``rng`` is given. The process that iterates over the loader makes
-    the draws, never a worker. It draws for the indices of the whole data set. A batch may be empty. A private step must
+    the draws, never a worker. Each draw is over all indices of the data set. A batch may be empty. A private step must
     be taken on an empty batch too, because leaving the step out would reveal that no record was drawn.
 
     Parameters
@@ -171,7 +173,7 @@ class PoissonLoader:
         for name in sorted(options.keys() - set(SAFE_OPTIONS)):
             raise TypeError(
                 f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
-                f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
+                f"These options of DataLoader change neither and may be given: {', '.join(SAFE_OPTIONS)}"
             )
         workers = _check.check_count_argument("num_workers", options.get("num_workers", 0), least=0)
         wait = _check.nonnegative("timeout", options.get("timeout", 0))
@@ -238,9 +240,9 @@ class PoissonLoader:
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the places of each physical batch that is not empty.
+        """Returns the places of each physical batch that is not empty. ``rows`` has the places of the whole batch.
 
-        A place has the index of its record, or -1 if it has no record.
+        A place is the index of its record, or -1 if it holds no record.
         """
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
@@ -281,7 +283,9 @@ class PoissonLoader:
 
 
 class RunLoader(PoissonLoader):
-    """The loader of the Poisson batches of a run. One iteration is an epoch, and the last iteration ends with the plan.
+    """The loader of the Poisson batches of a run.
+
+    One iteration is an epoch. The last iteration ends after the last step of the plan.
 
     Every process draws batch k of a run from stream k of the run's key, in the order of record indices. With
     ``physical_batch_size`` a batch is cut into the same physical batches on any number of processes, and the processes

@@ -1,5 +1,5 @@
-"""Types for rules. A rule says how to compute a function that has a trained parameter, and how to clip its
-gradients."""
+"""Types for rules. A rule says how to compute a function of PyTorch that has a trained parameter as an argument, and
+how to clip the records' gradients by this parameter."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class ComputedCall:
     """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
-    """Output of PyTorch for all records. It is not a view, so that the backward pass can compute gradients by it."""
+    """Output of PyTorch for all records. It is not a view, so that the backward pass can compute gradients with respect
+    to this tensor."""
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]
-    """Function that gets the gradient by ``output``, and returns the gradients by the parameters in the call."""
+    """Function that takes the gradient by ``output``, and returns the parameters of the call with their factors."""
 
 
 Rule = Callable[..., ComputedCall]

@@ -41,15 +41,15 @@ _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
 """The only checkpoint that may write to a folder, for each folder that this process holds."""
 _marking = threading.Lock()
-"""Lock that is held while a mark is written or a folder is taken over. So the run that takes the folder over reads all
-marks."""
+"""Lock that is held while a mark is written or a folder is taken over. It ensures that the run that takes the folder
+over reads all marks."""
 
 
 class Checkpoint:
     """The files of one run, in a folder that one process at a time can hold.
 
-    A later run of the same process takes the folder over. The process that made the checkpoint holds a lock on the
-    file ``lock``, and its forked children do not. The other files are:
+    The process that made the checkpoint holds a lock on the file ``lock``, and its forked children do not. If a later
+    run of the same process uses the folder, that run takes it over. The other files are:
 
     - ``run.json``: the name, the plan and the settings of the run, and the digest of its saved tensors.
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
@@ -59,8 +59,9 @@ class Checkpoint:
       each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn. By these, it refuses
-      a copy of the folder that falls behind another copy (docs/theory/filters.md, section 11).
+      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder
+      did not make this charge in this turn, it is a copy that fell behind another copy, and is refused
+      (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
     Only the user who trains can read the files. The same holds for the folder if it is made here. Each JSON file has a
@@ -97,7 +98,7 @@ class Checkpoint:
         """Content of the file of marks when ``read`` read the folder."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns the state, as ``run_state.make_run_state`` makes it, of the run in the folder.
+        """Returns the state of the run in the folder, in the form of ``run_state.make_run_state``.
 
         Returns None if the folder holds no run. Raises ValueError unless the run in the folder was begun with the same
         settings ``about``.
@@ -147,8 +148,8 @@ class Checkpoint:
     def charge(self, steps: int, mark: str = ".") -> None:
         """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger.
 
-        The mark of a failed step is not a charge. The disk comes first, so that the folder is never behind its ledger,
-        whenever the process is killed.
+        The mark of a failed step is not a charge. The marks are written first. If the process is killed in between, the
+        folder is ahead of its ledger and never behind it.
         """
         self._write_marks(mark * steps)
         if mark == FAILED:
@@ -177,7 +178,7 @@ class Checkpoint:
         self._put_values("shares.json", shares)
 
     def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
-        """Writes the tensors after ``steps`` steps to the disk. Raises ValueError if they take over ``most`` bytes."""
+        """Writes the tensors after ``steps`` steps to the disk. Raises ValueError if these exceed ``most`` bytes."""
         self._check_held()
         found = {"run": self._run, "steps": steps, **tensors}
 
@@ -196,7 +197,10 @@ class Checkpoint:
             self._write_marks(SAVED)
 
     def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run saved last, or None if it saved none. The file must have these entries."""
+        """Returns the tensors that the run saved last, or None if it saved none.
+
+        The file must have the entries ``entries``, "run" and "steps", and no others.
+        """
         if not self._has_file("tensors.pt"):
             return None
         try:
@@ -223,7 +227,10 @@ class Checkpoint:
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
 
     def _read_marks(self) -> bytes:
-        """Returns the marks in their file. Raises ValueError if the file is missing or too long, or has other bytes."""
+        """Returns the content of the file of marks.
+
+        Raises ValueError if the file is missing or too long, or has a byte that is not a mark.
+        """
         try:
             marks = read_file_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
@@ -291,7 +298,7 @@ class Checkpoint:
             shares = self._read_values("shares.json", lambda plain: read_json_value(kind, plain, "values"))
         if not len(taken) <= len(shares) <= len(found):
             raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
-        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps releases a new share
+        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps gets a new share later
             epoch |= {"share": share, "noise": noise}
         return found
 
@@ -359,7 +366,7 @@ class Checkpoint:
             _flush_checkpoint_to_disk(self.folder)
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
-        """Returns the error for a missing file, or with ``damage`` for a damaged one."""
+        """Returns the error for a missing file. If ``damage`` is given, returns the error for a damaged file."""
         what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
         return ValueError(
             f"checkpoint must be a folder with all files that its run wrote: {name} {what}. Put the file back as it "

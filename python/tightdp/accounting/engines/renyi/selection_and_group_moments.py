@@ -1,6 +1,6 @@
 """Moments of repeated runs and of groups of records (docs/theory/derived.md).
 
-The moment K(c) is log E_P[e^{cY}], where Y is the privacy loss.
+The moment K(c) of a mechanism is log E_P[e^{cY}], where Y is the privacy loss. (P, Q) is its dominating pair.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from . import conversion
 Moment = Callable[[m.Mechanism, float], float]
 """A function that returns an upper bound of K(c) of a mechanism."""
 _RATIO = 1.25
-"""Ratio of neighbouring epsilons at which the delta of a run is bounded, if the number of repetitions is Poisson."""
+"""If the number of repetitions is Poisson, delta of a run is bounded at an epsilon that is a power of this number."""
 
 
 def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -> float:
     """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(
-            tuple((_scale_moment_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
+            tuple((_bound_group_by_mechanism(one, mechanism.size), count) for one, count in mechanism.parts), c, of
         )
     assert isinstance(mechanism, RepeatAndSelect)
     once = _sum_run_moments(mechanism.parts, c, of)
@@ -37,7 +37,7 @@ def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -
     runs = build_repetitions(mechanism)
     if not runs.poisson:
         return (log(runs.mean) + Range(c) * _compute_run_gain_by_moments(mechanism, of) + once).hi
-    # The moment is e^-mean, the probability of no run, plus the moment if there are runs.
+    # E_P[e^{cY}] is at most e^-mean, for the event of no run, plus a bound for the event of at least one run.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
     lead = Range(c) * runs.mean * _bound_run_delta_by_moments(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
@@ -46,7 +46,7 @@ def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -
 
 
 _EXP_LIMIT = 700.0
-"""Exponent above which e to this power is not computed, but represented by its logarithm."""
+"""Largest exponent x for which e^x is computed. Beyond it, formulas use x itself."""
 
 
 def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
@@ -65,12 +65,15 @@ def _bound_run_delta_by_moments(mechanism: RepeatAndSelect, epsilon: float, of: 
 
 @lru_cache(maxsize=256)
 def _compute_run_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
-    """Returns the gain of selecting, from the moments of one run."""
+    """Returns an upper bound of the gain of selecting (``pairs/repetitions.py``), from the moments of one run."""
     return build_repetitions(mechanism).bound_gain(lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of))
 
 
-def _scale_moment_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
-    """Returns a mechanism whose moments are at least the moments of ``size`` records of ``mechanism``, or None."""
+def _bound_group_by_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+    """Returns a mechanism whose moments are at least those of ``mechanism`` for a group of ``size`` records.
+
+    Returns None if no such mechanism is known.
+    """
     k = Range(float(size))
     match mechanism:
         case m.PureDP():
