@@ -21,7 +21,9 @@ constexpr double kSlack = 0x1p-36;
 // Largest |v| of load_errors(). Larger numbers are treated as infinite.
 constexpr double kFinite = 0x1p1022;
 
-TIGHTDP_VINLINE Vec load_doubles(const double* x) { return load(x); }
+TIGHTDP_VINLINE Vec load_doubles(const double* x) {
+    return load(x);
+}
 TIGHTDP_VINLINE Vec load_doubles(const float* x) {
     using Floats = float __attribute__((vector_size(4 * kLanes)));
     Floats v;

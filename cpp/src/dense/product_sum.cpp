@@ -55,8 +55,8 @@ class Adder {
             outputs_ += layer.outputs;
             work += static_cast<double>(layer.columns + 8) * static_cast<double>(layer.outputs);
             if (layer.outputs > 1)
-                block_bytes += way_.weights_size(layer.outputs, kDenseBlock) +
-                               way_.inputs_size(layer.columns, kDenseBlock);
+                block_bytes +=
+                    way_.weights_size(layer.outputs, kDenseBlock) + way_.inputs_size(layer.columns, kDenseBlock);
             held = std::max(held, cut(l));
         }
         // The sums that are compared with the bound have at most one rounding for each term, and a few further
