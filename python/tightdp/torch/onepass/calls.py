@@ -24,7 +24,7 @@ def use_linear(x: Any, weight: Any, bias: Any = None) -> ComputedCall:
     def find_gradient_factors(g: Any) -> Parts:
         g = _group_positions_by_record(g, x)
         found: Parts = [(weight, OuterProducts(g, _group_positions_by_record(rows, x), weight.shape[0]))]
-        return found if bias is None else [*found, (bias, GradientRows(g.sum(1)))]
+        return found if bias is None else [*found, (bias, GradientRows(_sum_positions(g)))]
 
     return ComputedCall(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), find_gradient_factors)
 
@@ -47,7 +47,7 @@ def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 
     product = _make_matrix_product_factors(x, rows, _check_matrix_parameter(mat2))
 
     def find_gradient_factors(g: Any) -> Parts:
-        return [*product(g), (input, GradientRows(_group_positions_by_record(g, x).sum(1)))]
+        return [*product(g), (input, GradientRows(_sum_positions(_group_positions_by_record(g, x))))]
 
     return ComputedCall(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), find_gradient_factors)
 
@@ -59,6 +59,11 @@ def _flatten_positions_of_records(x: Any) -> Any:
 
 def _group_positions_by_record(rows: Any, x: Any) -> Any:
     return rows.reshape(len(x), -1, rows.shape[-1])
+
+
+def _sum_positions(g: Any) -> Any:
+    """Returns the sum over the positions of each record, without a copy if there is one position."""
+    return g[:, 0] if g.shape[1] == 1 else g.sum(1)
 
 
 def _check_matrix_parameter(other: Any) -> Any:
