@@ -31,6 +31,7 @@ OPTIONS = {
     "plain": {"kernel_size": 2},
     "small": {"kernel_size": (2, 3), "stride": 1},
     "one row": {"kernel_size": (1, 3), "stride": (2, 1)},
+    "one column": {"kernel_size": (2, 1)},
     "large": {"kernel_size": (3, 4), "stride": 2},
     "overlapping": {"kernel_size": 3, "stride": 1, "padding": 1},
     "dilated": {"kernel_size": (2, 1), "dilation": 2, "ceil_mode": True},

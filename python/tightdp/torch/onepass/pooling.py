@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from .convolutions import repeat_for_axes
 from .record_axis import RecordAxis
 
 MOST_WINDOW_SIDES = 6
@@ -28,11 +29,11 @@ class _PoolingCall(NamedTuple):
     def find_plain_windows(self) -> list[tuple[int, int]] | None:
         """Returns (size, stride) of a window along both axes, or None if the windows are large or not plain."""
         sizes, strides, padding, dilation = (
-            list(given) if isinstance(given, (tuple, list)) else [given, given]
+            repeat_for_axes(given, 2)
             for given in (self.kernel_size, self.stride or self.kernel_size, self.padding, self.dilation)
         )
         plain = padding == [0, 0] and dilation == [1, 1] and not self.ceil_mode and not self.return_indices
-        return list(zip(sizes, strides, strict=True)) if plain and sum(sizes) <= MOST_WINDOW_SIDES else None
+        return list(zip(sizes, strides, strict=True)) if plain and 2 < sum(sizes) <= MOST_WINDOW_SIDES else None
 
 
 def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options: Any) -> Any:
@@ -49,7 +50,8 @@ def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options:
         if images.device.type == "cpu" and windows is not None:
             found = images
             for place, (size, stride) in zip((-1, -2), reversed(windows), strict=True):
-                found = _MaximaAlongAxis.apply(found, place, size, stride)
+                if (size, stride) != (1, 1):
+                    found = _MaximaAlongAxis.apply(found, place, size, stride)
             return found.view(*x.shape[:-3], *found.shape[1:])
         if images.device.type == "cpu":
             if images.requires_grad:  # the hook returns gradients to earlier layers in the usual layout
