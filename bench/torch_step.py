@@ -345,7 +345,8 @@ def write_page(results: dict[str, Any]) -> None:
                 cells = line.strip("| ").split(" | ")
                 for column, name in enumerate(MODELS, 1):
                     if way in results.get(name, {}):
-                        cells[column] = f"{results[name][way]['ratio']:.2g}"
+                        ratio = results[name][way]["ratio"]
+                        cells[column] = f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
                 lines[i] = f"| {' | '.join(cells)} |"
     PAGE.write_text("\n".join(lines) + "\n")
 

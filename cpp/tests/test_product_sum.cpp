@@ -77,6 +77,25 @@ void ends_of_32_bits() {
         }
 }
 
+// Tests blocks of 64 records at the limits up to which a way need not split weights. The limits are weights of 16 bits,
+// and sums of absolute products below 2^31. All products have the same sign, so that the sums are as large as possible.
+void blocks_at_the_limits() {
+    struct Case {
+        std::int32_t weight;
+        std::int16_t input;
+    };
+    for (const auto [weight, input] : {Case{2048, 16383}, Case{2048, 16384}, Case{1024, 16383}, Case{1024, 16384},
+                                       Case{32767, 1023}, Case{32767, 1024}, Case{32768, 1}, Case{-32768, -1}})
+        for (const std::int64_t rows : {64, 128, 192, 200})
+            for (const std::int32_t sign : {1, -1}) {
+                Integers p = integers(rows, 11, 35, std::vector{sign * weight}, {input});
+                check_ways(p, kLargestIntegerProduct);
+                // A block with a larger weight lies between others.
+                if (rows >= 128) p.w[64 * p.outputs + 9] = sign * 131071;
+                check_ways(p, kLargestIntegerProduct);
+            }
+}
+
 // Tests the ways that use digits. 65,472 records are the limit for 32-bit sums of products of digits, and more records
 // are tested too.
 void ends_of_digits() {
@@ -152,6 +171,7 @@ void single_rows(std::int64_t records, std::int64_t columns) {
 int main() {
     odd_shapes();
     ends_of_32_bits();
+    blocks_at_the_limits();
     ends_of_digits();
     limits();
     for (const std::int64_t records : {1, 2, 65, 256, 1000})

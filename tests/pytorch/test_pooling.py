@@ -29,6 +29,10 @@ class Pooled(nn.Module):
 
 OPTIONS = {
     "plain": {"kernel_size": 2},
+    "small": {"kernel_size": (2, 3), "stride": 1},
+    "one row": {"kernel_size": (1, 3), "stride": (2, 1)},
+    "one column": {"kernel_size": (2, 1)},
+    "large": {"kernel_size": (3, 4), "stride": 2},
     "overlapping": {"kernel_size": 3, "stride": 1, "padding": 1},
     "dilated": {"kernel_size": (2, 1), "dilation": 2, "ceil_mode": True},
     "with places": {"kernel_size": 2, "return_indices": True},

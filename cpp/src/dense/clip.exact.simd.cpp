@@ -6,6 +6,7 @@
 // The last step of each kernel compares the norm of w_k (x) q_k with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this comparison alone, whatever rounding errors occur before.
 #include "layers.simd.hpp"
+#include "simd/transpose.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
@@ -20,6 +21,33 @@ constexpr double kSlack = 0x1p-36;
 
 // Largest |v| that counts as finite, where v are the numbers that load_errors() computes.
 constexpr double kFinite = 0x1p1022;
+
+TIGHTDP_VINLINE Vec load_doubles(const double* x) {
+    return load(x);
+}
+TIGHTDP_VINLINE Vec load_doubles(const float* x) {
+    using Floats = float __attribute__((vector_size(4 * kLanes)));
+    Floats v;
+    __builtin_memcpy(&v, x, sizeof v);
+    return __builtin_convertvector(v, Vec);
+}
+
+// Computes v[i * kBlock + k] = errors[k * stride + i] units[k] for k < count and i < run.
+template <class T>
+TIGHTDP_VINLINE void transpose_errors(const T* errors, std::int64_t stride, std::int64_t count, std::int64_t run,
+                                      const double* units, double* v) {
+    std::int64_t done = 0;
+    for (; run % kLanes == 0 && done + kLanes <= count; done += kLanes)
+        for (std::int64_t i = 0; i < run; i += kLanes) {
+            Vec rows[kLanes];
+            for (int r = 0; r < kLanes; ++r) rows[r] = load_doubles(errors + (done + r) * stride + i);
+            transpose(rows);
+            for (int r = 0; r < kLanes; ++r) store(v + (i + r) * kBlock + done, rows[r] * load(units + done));
+        }
+    for (std::int64_t k = done; k < count; ++k)
+        for (std::int64_t i = 0; i < run; ++i)
+            v[i * kBlock + k] = static_cast<double>(errors[k * stride + i]) * units[k];
+}
 
 // Computes v = r / (step grid) from the errors r, where `step` is the factor by which inputs are multiplied before they
 // are rounded to q (DenseLayer::steps). So v (x) q is the gradient in units of the grid. The numbers v are 0 beyond the
@@ -44,9 +72,7 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
         constexpr std::int64_t kRun = 64 / sizeof(T);
         for (std::int64_t o = 0; o < layer.outputs; o += kRun) {
             const std::int64_t run = layer.outputs - o < kRun ? layer.outputs - o : kRun;
-            for (std::int64_t k = 0; k < c.count; ++k)
-                for (std::int64_t i = 0; i < run; ++i)
-                    v[i * kBlock + k] = static_cast<double>(errors[k * layer.outputs + o + i]) * units[k];
+            transpose_errors(errors + o, layer.outputs, c.count, run, units, v);
             for (std::int64_t i = 0; i < run; ++i, v += kBlock) {
                 for (std::int64_t k = c.count; k < kBlock; ++k) v[k] = 0;
                 for (std::int64_t k = 0; k < kBlock; ++k) {
@@ -86,7 +112,7 @@ TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
 
 template <class T>
 void plain(const DenseClip& c) {
-    Lanes top, scale, sums, bound, goal, factor, ones;
+    Lanes top, scale, sums, bound, goal, factor;
     double* const v = c.weights;
     load_errors<T>(c, v, top);
     for (std::int64_t k = 0; k < kBlock; ++k) bound[k] = c.bounds && k < c.count ? c.bounds[c.first + k] : c.bound;
@@ -111,23 +137,31 @@ void plain(const DenseClip& c) {
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] > 0 ? factor[k] : 0.0;
     if (c.shares)
         for (std::int64_t k = 0; k < c.count; ++k) factor[k] *= c.shares[c.first + k];
-    for (double& one : ones) one = 1;
     if (c.norms)
         for (std::int64_t k = 0; k < kBlock; ++k)
             c.norms[k] = scale[k] > 0 ? __builtin_sqrt(sums[k]) * (1 + kSlack) / scale[k] : 0.0;
-    std::int64_t rows = 0;
-    for (std::int64_t l = 0; l < c.layer_count; ++l)
-        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, ++rows) {
-            double* const row = v + rows * kBlock;
-            for (std::int64_t k = 0; k < kBlock; ++k) row[k] = scale[k] > 0 ? row[k] * scale[k] * factor[k] : 0.0;
-            if (c.layers[l].formed) continue;
-            for (std::int64_t k = 0; k < kBlock; ++k) row[k] = nearest(row[k]);
-        }
     // The numbers v are now the weights themselves, without an error. Each square and each addition has at most one
     // rounding.
-    add_squares(c, v, ones, sums);
-    for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= bound[k] * bound[k] * (1 - c.slack) ? 1.0 : 0.0;
-    for (std::int64_t i = 0; i < rows; ++i)
+    std::int64_t rows = 0;
+    for (double& sum : sums) sum = 0;
+    for (std::int64_t l = 0; l < c.layer_count; ++l) {
+        Lanes part = {};
+        for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, ++rows) {
+            double* const row = v + rows * kBlock;
+            for (std::int64_t k = 0; k < kBlock; ++k) {
+                const double scaled = scale[k] > 0 ? row[k] * scale[k] * factor[k] : 0.0;
+                row[k] = c.layers[l].formed ? scaled : nearest(scaled);
+                part[k] += row[k] * row[k];
+            }
+        }
+        for (std::int64_t k = 0; k < c.count; ++k) sums[k] += part[k] * c.layers[l].squares[c.first + k];
+    }
+    bool dropped = false;
+    for (std::int64_t k = 0; k < kBlock; ++k) {
+        factor[k] = sums[k] <= bound[k] * bound[k] * (1 - c.slack) ? 1.0 : 0.0;
+        dropped |= factor[k] == 0;
+    }
+    for (std::int64_t i = 0; dropped && i < rows; ++i)
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 

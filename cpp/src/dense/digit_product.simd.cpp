@@ -140,7 +140,7 @@ void add(const PackedProduct& p) {
         }
 }
 
-void pack_weights(const double* w, std::int64_t outputs, PackedPlace place) {
+void pack_weights(const double* w, std::int64_t outputs, const LargestInputs& /*largest*/, PackedPlace place) {
     for (std::int64_t o = 0; o < (outputs + kOutputs - 1) / kOutputs * kOutputs; ++o) {
         const std::int64_t tile = o / kOutputs * kOutputs;
         std::uint8_t* const row =
@@ -157,7 +157,7 @@ void pack_weights(const double* w, std::int64_t outputs, PackedPlace place) {
 }
 
 template <class T>
-void pack_inputs(const InputBlock<T>& b, PackedPlace place) {
+void pack_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& /*largest*/) {
     std::int32_t rows[4][kColumns];
     for (std::int64_t k = 0; k < kDenseBlock; k += 4)
         for (std::int64_t j = 0; j < b.columns; j += kColumns) {
@@ -183,7 +183,7 @@ ProductWay way(const char* name) {
     return {name,
             kOutputs,
             kColumns,
-            kWeightDigits,
+            kWeightDigits * kTileBytes,
             false,
             &pack_weights,
             &pack_inputs<float>,

@@ -51,21 +51,21 @@ class Adder {
   public:
     explicit Adder(const ProductSum& r) : r_(r), limit_(way_.limit(r.bound)) {
         double work = 0;
-        std::int64_t record_bytes = 1, held = 0;
+        std::int64_t block_bytes = 1, held = 0;
         for (std::size_t l = 0; l < r.layers.size(); ++l) {
             const DenseLayer& layer = r.layers[l];
             outputs_ += layer.outputs;
             work += static_cast<double>(layer.columns + 8) * static_cast<double>(layer.outputs);
             if (layer.outputs > 1)
-                record_bytes += way_.weights_size(layer.outputs, 1) + way_.inputs_size(layer.columns, 1);
+                block_bytes +=
+                    way_.weights_size(layer.outputs, kDenseBlock) + way_.inputs_size(layer.columns, kDenseBlock);
             held = std::max(held, cut(l));
         }
         // The sums that are compared with the bound have at most one rounding for each term, and a few further
         // roundings. Each rounding is at most 2^-53 of the sum.
         slack_ = (static_cast<double>(outputs_) + static_cast<double>(r.layers.size()) + 16) * 0x1p-52;
         workers_ = workers_for(work * static_cast<double>(r.rows));
-        const std::int64_t least =
-            std::max<std::int64_t>(kDenseBlock, kPackedBytes / record_bytes / kDenseBlock * kDenseBlock);
+        const std::int64_t least = std::max<std::int64_t>(1, kPackedBytes / block_bytes) * kDenseBlock;
         chunk_ = r.totals.empty() ? std::max(kDenseBlock, whole_blocks(r.rows)) : std::min(least, whole_blocks(r.rows));
         chunk_ = std::min(chunk_, kRowRecords);
         for (const DenseLayer& layer : r.layers) {
@@ -123,9 +123,10 @@ class Adder {
             const DenseLayer& layer = r_.layers[l];
             if (layer.outputs > 1) {
                 const T* const x = static_cast<const T*>(layer.inputs) + (first + at) * layer.columns;
-                way_.pack_weights(w, layer.outputs, {weights_[l].data(), at, packed(count)});
+                LargestInputs largest;
                 way_.pack_inputs(InputBlock<T>{x, layer.columns, here, layer.columns, layer.steps + first + at},
-                                 {inputs_[l].data(), at, packed(count)});
+                                 {inputs_[l].data(), at, packed(count)}, largest);
+                way_.pack_weights(w, layer.outputs, largest, {weights_[l].data(), at, packed(count)});
             } else if (layer.outputs == 1) {
                 std::copy_n(w, kDenseBlock, row_weights_.data() + static_cast<std::int64_t>(l) * chunk_ + at);
             }
@@ -211,9 +212,9 @@ template void add_products<double>(const ProductSum&);
 void add_integer_product(const IntegerProduct& p) {
     const ProductWay& way = serving_way();
     const std::int64_t limit = way.limit(p.largest_product),
-                       record_bytes = way.weights_size(p.outputs, 1) + way.inputs_size(p.columns, 1) + 1;
-    const std::int64_t most =
-        std::max<std::int64_t>(kDenseBlock, kPackedBytes / record_bytes / kDenseBlock * kDenseBlock);
+                       block_bytes =
+                           1 + way.weights_size(p.outputs, kDenseBlock) + way.inputs_size(p.columns, kDenseBlock);
+    const std::int64_t most = std::max<std::int64_t>(1, kPackedBytes / block_bytes) * kDenseBlock;
     const std::int64_t chunk = std::min(most, whole_blocks(p.rows));
     Bytes weights(way.weights_size(p.outputs, chunk)), inputs(way.inputs_size(p.columns, chunk));
     const int workers =
@@ -227,10 +228,11 @@ void add_integer_product(const IntegerProduct& p) {
             for (std::int64_t o = 0; o < p.outputs; ++o)
                 for (std::int64_t k = 0; k < kDenseBlock; ++k)
                     w[o * kDenseBlock + k] = k < here ? p.w[(first + at + k) * p.outputs + o] : 0;
-            way.pack_weights(w, p.outputs, {weights.data(), at, count});
+            LargestInputs largest;
             way.pack_inputs(
                 InputBlock<std::int16_t>{p.q + (first + at) * p.columns, p.columns, here, p.columns, nullptr},
-                {inputs.data(), at, count});
+                {inputs.data(), at, count}, largest);
+            way.pack_weights(w, p.outputs, largest, {weights.data(), at, count});
         });
         in_turn(workers, (p.outputs + kStripOutputs - 1) / kStripOutputs, [&](int, std::int64_t piece) {
             const std::int64_t o = piece * kStripOutputs;

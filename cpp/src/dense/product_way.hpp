@@ -28,6 +28,9 @@ struct InputBlock {
     const double* steps;
 };
 
+// Largest |q| of the packed inputs of each record of a block.
+using LargestInputs = double[kDenseBlock];
+
 // The place of a block of records in a packed operand.
 struct PackedPlace {
     std::uint8_t* first;  // first byte of the packed operand
@@ -50,27 +53,36 @@ struct PackedProduct {
 struct ProductWay {
     const char* name;
     std::int64_t tile_outputs, tile_columns;
-    std::int64_t weight_bytes;  // size of a packed weight in bytes. A packed input has two bytes
+    // Size in bytes of the packed weights of a tile for one block of records. A packed input has two bytes.
+    std::int64_t block_bytes;
     // True if weights are split into two parts of 16 bits, false if they are split into three digits of eight bits.
     bool parts;
-    // Packs the integers w[o][kDenseBlock] of all outputs, confined to kLargestWeight.
-    void (*pack_weights)(const double* w, std::int64_t outputs, PackedPlace place);
-    void (*pack_floats)(const InputBlock<float>& block, PackedPlace place);
-    void (*pack_doubles)(const InputBlock<double>& block, PackedPlace place);
-    void (*pack_integers)(const InputBlock<std::int16_t>& block, PackedPlace place);
+    // Packs the integers w[o][kDenseBlock] of all outputs, confined to kLargestWeight. `largest` comes from the packed
+    // inputs of the same records.
+    void (*pack_weights)(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place);
+    void (*pack_floats)(const InputBlock<float>& block, PackedPlace place, LargestInputs& largest);
+    void (*pack_doubles)(const InputBlock<double>& block, PackedPlace place, LargestInputs& largest);
+    void (*pack_integers)(const InputBlock<std::int16_t>& block, PackedPlace place, LargestInputs& largest);
     void (*add)(const PackedProduct& p);
 
-    void pack_inputs(const InputBlock<float>& block, PackedPlace place) const { pack_floats(block, place); }
-    void pack_inputs(const InputBlock<double>& block, PackedPlace place) const { pack_doubles(block, place); }
-    void pack_inputs(const InputBlock<std::int16_t>& block, PackedPlace place) const { pack_integers(block, place); }
+    // Packs inputs and computes `largest`.
+    void pack_inputs(const InputBlock<float>& block, PackedPlace place, LargestInputs& largest) const {
+        pack_floats(block, place, largest);
+    }
+    void pack_inputs(const InputBlock<double>& block, PackedPlace place, LargestInputs& largest) const {
+        pack_doubles(block, place, largest);
+    }
+    void pack_inputs(const InputBlock<std::int16_t>& block, PackedPlace place, LargestInputs& largest) const {
+        pack_integers(block, place, largest);
+    }
 
     // Returns a number of records, a multiple of kDenseBlock, whose sums fit in 32 bits. Preconditions: |w| is at most
     // kLargestWeight, |q| is at most kLargestEntry, and |w q| is at most `largest_product` for all weights w and inputs
     // q. Returns 0 if the sums of a single block may not fit.
     std::int64_t limit(double largest_product) const noexcept;
-    // Return the sizes of the packed operands in bytes.
+    // Return the sizes of the packed operands in bytes. `records` is a multiple of kDenseBlock.
     std::int64_t weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
-        return (outputs + tile_outputs - 1) / tile_outputs * tile_outputs * records * weight_bytes;
+        return (outputs + tile_outputs - 1) / tile_outputs * (records / kDenseBlock) * block_bytes;
     }
     std::int64_t inputs_size(std::int64_t columns, std::int64_t records) const noexcept {
         return (columns + tile_columns - 1) / tile_columns * tile_columns * records * 2;

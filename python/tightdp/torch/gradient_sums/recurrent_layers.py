@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ class StepByStep(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         whole, cell = _SEQUENCES.get(func), _CELLS.get(func)
         if whole is not None and isinstance(args[2], (list, tuple)):
-            return _compute_recurrent_layers(whole, *args, **(kwargs or {}))
+            return _compute_recurrent_layers(whole, _SequenceCall(*args, **(kwargs or {})))
         if cell is not None:
             return _compute_recurrent_cell(cell, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -73,20 +73,31 @@ def _compute_recurrent_cell(
     return found[0] if isinstance(start, torch.Tensor) else tuple(found)
 
 
-def _compute_recurrent_layers(
-    step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+class _SequenceCall(NamedTuple):
+    """The arguments of a call of ``torch.lstm``, ``torch.gru`` or a plain recurrent layer, in PyTorch's order."""
+
+    input: Any
+    hx: Any
+    params: Any
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool
+
+
+def _compute_recurrent_layers(step: Any, call: _SequenceCall) -> tuple[Any, ...]:
     """Returns the outputs of the last layer at every step, and then the last states of all layers, as PyTorch does."""
-    x = x.transpose(0, 1) if batch_first else x
-    starts = [start] if isinstance(start, torch.Tensor) else list(start)
-    directions, last = 1 + bidirectional, []
-    each = len(weights) // (layers * directions)
-    for layer in range(layers):
+    x = call.input.transpose(0, 1) if call.batch_first else call.input
+    starts = [call.hx] if isinstance(call.hx, torch.Tensor) else list(call.hx)
+    directions, last = 1 + call.bidirectional, []
+    each = len(call.params) // (call.num_layers * directions)
+    for layer in range(call.num_layers):
         ways = []
         for number in range(layer * directions, (layer + 1) * directions):
-            w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
-            b_ih, b_hh = rest[:2] if biases else (None, None)
+            w_ih, w_hh, *rest = call.params[number * each : (number + 1) * each]
+            b_ih, b_hh = rest[:2] if call.has_biases else (None, None)
             projection = rest[-1] if len(rest) % 2 else None  # for an LSTM with outputs smaller than its memory
             inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
             backwards = number % directions == 1
@@ -98,6 +109,6 @@ def _compute_recurrent_layers(
             last.append(state)
             ways.append(torch.stack(outputs[::-1] if backwards else outputs))
         x = torch.cat(ways, -1)
-        if dropout > 0 and layer + 1 < layers:
-            x = F.dropout(x, dropout, train)
-    return (x.transpose(0, 1) if batch_first else x), *(torch.stack(column) for column in zip(*last, strict=True))
+        if call.dropout > 0 and layer + 1 < call.num_layers:
+            x = F.dropout(x, call.dropout, call.train)
+    return (x.transpose(0, 1) if call.batch_first else x), *(torch.stack(column) for column in zip(*last, strict=True))

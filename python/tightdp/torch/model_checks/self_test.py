@@ -71,17 +71,22 @@ def find_gradient_by_autograd(
 
 def _estimate_autograd_rounding(losses: Any) -> float:
     """Returns ``COARSE`` on a device, with casts of types, or with half precision, and ``FINE`` otherwise."""
-    ahead, seen = [losses.grad_fn], {None}
-    while ahead:
-        node = ahead.pop()
-        if node in seen:
-            continue
-        seen.add(node)
+    for node in yield_graph_nodes(losses, {}):
         dtype = getattr(getattr(node, "variable", None), "dtype", None)
         if "ToCopy" in node.name() or dtype in (torch.float16, torch.bfloat16):
             return COARSE
-        ahead += (each for each, _ in node.next_functions)
     return FINE if losses.device.type == "cpu" else COARSE
+
+
+def yield_graph_nodes(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any]:
+    """Yields each node of PyTorch's graph once. ``before`` has other inputs for some nodes than the graph has."""
+    ahead, seen = [losses.grad_fn], {None}
+    while ahead:
+        node = ahead.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            ahead += before[node] if node in before else [each for each, _ in node.next_functions]
 
 
 def take_single_records(batch: Any, records: int) -> list[Any]:

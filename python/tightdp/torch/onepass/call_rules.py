@@ -3,8 +3,11 @@ how to clip the records' gradients by this parameter."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from .factors import GradientFactors
@@ -29,6 +32,16 @@ class ComputedCall:
 Rule = Callable[..., ComputedCall]
 """Function that computes a call of a function of PyTorch, or raises ``Unsupported``. Its arguments are an array of the
 inputs of all records, of shape (records, ...), and the other arguments of PyTorch's function."""
+
+
+_read_signature = functools.cache(inspect.signature)
+
+
+def bind_torch_arguments(func: Callable[..., Any], args: Any, kwargs: Any) -> SimpleNamespace:
+    """Returns the arguments of a call of a PyTorch function by name, with the defaults of those that were left out."""
+    bound = _read_signature(func).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return SimpleNamespace(**bound.arguments)
 
 
 class Unsupported(Exception):

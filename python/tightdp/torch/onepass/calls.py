@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .call_rules import ComputedCall, Parts, Rule, Unsupported
+from .call_rules import ComputedCall, Parts, Rule, Unsupported, bind_torch_arguments
 from .convolutions import use_convolution
 from .factors import GradientRows, OuterProducts
 
@@ -24,7 +24,7 @@ def use_linear(x: Any, weight: Any, bias: Any = None) -> ComputedCall:
     def find_gradient_factors(g: Any) -> Parts:
         g = _group_positions_by_record(g, x)
         found: Parts = [(weight, OuterProducts(g, _group_positions_by_record(rows, x), weight.shape[0]))]
-        return found if bias is None else [*found, (bias, GradientRows(g.sum(1)))]
+        return found if bias is None else [*found, (bias, GradientRows(_sum_positions(g)))]
 
     return ComputedCall(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), find_gradient_factors)
 
@@ -47,7 +47,7 @@ def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 
     product = _make_matrix_product_factors(x, rows, _check_matrix_parameter(mat2))
 
     def find_gradient_factors(g: Any) -> Parts:
-        return [*product(g), (input, GradientRows(_group_positions_by_record(g, x).sum(1)))]
+        return [*product(g), (input, GradientRows(_sum_positions(_group_positions_by_record(g, x))))]
 
     return ComputedCall(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), find_gradient_factors)
 
@@ -59,6 +59,11 @@ def _flatten_positions_of_records(x: Any) -> Any:
 
 def _group_positions_by_record(rows: Any, x: Any) -> Any:
     return rows.reshape(len(x), -1, rows.shape[-1])
+
+
+def _sum_positions(g: Any) -> Any:
+    """Returns the sum over the positions of each record, without a copy if there is one position."""
+    return g[:, 0] if g.shape[1] == 1 else g.sum(1)
 
 
 def _check_matrix_parameter(other: Any) -> Any:
@@ -91,26 +96,24 @@ def use_embedding(
     return ComputedCall(found, found.shape[1:], find_gradient_factors)
 
 
-def use_embedding_bag(
-    x: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
-    include_last_offset: bool = False, padding_idx: Any = None,
-) -> ComputedCall:  # fmt: skip
+def use_embedding_bag(*args: Any, **kwargs: Any) -> ComputedCall:
     """Computes sums or means of the embeddings in each bag of words.
 
     The gradient by the embedding of a word is the gradient by the output for its bag. For means, this gradient is
     divided by the number of words in the bag.
     """
-    if offsets is not None or x.ndim < 3:
+    call = bind_torch_arguments(F.embedding_bag, args, kwargs)
+    x, weight, padding_idx = call.input, call.weight, call.padding_idx
+    if call.offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
-    if mode not in ("sum", "mean") or per_sample_weights is not None:
+    if call.mode not in ("sum", "mean") or call.per_sample_weights is not None:
         raise Unsupported("bags are supported as sums and means without weights")
-    if max_norm is not None or scale_grad_by_freq:
+    if call.max_norm is not None or call.scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
     words = x.reshape(-1, x.shape[-1])
-    found = F.embedding_bag(words, weight, mode=mode, padding_idx=padding_idx)
+    found = F.embedding_bag(words, weight, mode=call.mode, padding_idx=padding_idx)
     counted = torch.ones_like(words) if padding_idx is None else (words != padding_idx % len(weight)).long()
-    share = counted if mode == "sum" else counted / counted.sum(1, keepdim=True).clamp(min=1)
+    share = counted if call.mode == "sum" else counted / counted.sum(1, keepdim=True).clamp(min=1)
 
     def find_gradient_factors(g: Any) -> Parts:
         each = (g[:, None, :] * share[:, :, None].to(g.dtype)).reshape(len(x), -1, weight.shape[1])

@@ -117,11 +117,7 @@ def use_convolution(
         raise Unsupported("a record must hold one image for a convolution, and this record holds several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
-    settings = (
-        _repeat_for_convolution_axes(stride, axes),
-        _repeat_for_convolution_axes(padding, axes),
-        _repeat_for_convolution_axes(dilation, axes),
-    )
+    settings = (repeat_for_axes(stride, axes), repeat_for_axes(padding, axes), repeat_for_axes(dilation, axes))
     found = _CONVOLUTIONS[axes](images, weight, bias, *settings, groups)
 
     def find_gradient_factors(g: Any) -> Parts:
@@ -136,6 +132,7 @@ _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 """PyTorch's convolutions, by their number of axes."""
 
 
-def _repeat_for_convolution_axes(x: Any, axes: int) -> list[int]:
+def repeat_for_axes(x: Any, axes: int) -> list[int]:
+    """Returns a number for each axis, from a single number or from one for each axis."""
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..model_checks.self_test import yield_graph_nodes
 from .recorder import RecordedCall
 
 
@@ -17,20 +18,11 @@ def check_recorded_calls_complete(losses: Any, parameters: dict[str, Any], calls
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}
-    ahead, seen = [losses.grad_fn], {None}
-    while ahead:
-        node = ahead.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in before:
-            ahead += before[node]
-            continue
+    for node in yield_graph_nodes(losses, before):
         name = names.get(id(getattr(node, "variable", None)))  # a leaf node has its tensor as ``variable``
-        if name is not None:
+        if name is not None and node not in before:
             raise ValueError(
                 f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "
                 'a tensor that was made of it before, or in compiled code. arithmetic="exact" takes more modules, and '
                 '"one-by-one" any'
             )
-        ahead += (each for each, _ in node.next_functions)
