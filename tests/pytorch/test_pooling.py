@@ -29,7 +29,7 @@ class Pooled(nn.Module):
 
 OPTIONS = {
     "plain": {"kernel_size": 2},
-    "small": {"kernel_size": (2, 3), "stride": 1},
+    "small": {"kernel_size": 2, "stride": 1},
     "one row": {"kernel_size": (1, 3), "stride": (2, 1)},
     "one column": {"kernel_size": (2, 1)},
     "large": {"kernel_size": (3, 4), "stride": 2},

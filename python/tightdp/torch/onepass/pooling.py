@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from .convolutions import repeat_for_axes
 from .record_axis import RecordAxis
 
-MOST_WINDOW_SIDES = 6
+MOST_WINDOW_SIDES = 4
 """Largest height plus width of a window that is pooled axis by axis. PyTorch's own function is faster for larger
 windows, because its time depends less on their size."""
 
