@@ -278,7 +278,7 @@ def test_an_unreachable_minimum_is_an_error_that_says_how_far_it_came(blobs, mon
     monkeypatch.setattr(minimum_module, "SLACK", 1e-15)
     clf = LogisticRegression(OutputPerturbation(), 1.0, 1e-6, regularization=1e-3, public_size=1500)
     with pytest.raises(
-        MinimumNotReached, match=r"certified to a gradient of norm 1e-15; after \d+ passes over the data it is"
+        MinimumNotReached, match=r"certified to a gradient of norm 1e-15; after \d+ passes over the data the norm is"
     ):
         clf.fit(*blobs)
     assert not hasattr(clf, "_w")

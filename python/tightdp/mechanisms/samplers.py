@@ -309,7 +309,8 @@ def _check_sampled_mechanism(mechanism: Any, of_any_size: bool = False) -> None:
         raise ValueError(f"mechanism must not be a mixture, which can run on Poisson samples only, got {mechanism!r}")
     if isinstance(mechanism, TreeAggregation):
         raise ValueError(
-            f"mechanism must run on one sample, got {mechanism!r}: a tree has the records of all steps of an epoch"
+            f"mechanism must be one that runs on one sample, got {mechanism!r}: a tree has the records of all steps "
+            f"of an epoch"
         )
     if isinstance(mechanism, RandomizedResponse):
         raise ValueError(
