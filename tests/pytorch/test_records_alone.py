@@ -203,7 +203,7 @@ def test_without_the_engine_under_the_mode_checkpoints_are_refused(monkeypatch):
     with pytest.raises(RuntimeError, match="Recomputed values"):
         one_pass(model, checkpointed, batch, 0.1)
     run = private(model)
-    with pytest.raises(ValueError, match=r"saved tensor hooks.*take arithmetic='one-by-one'"):
+    with pytest.raises(ValueError, match=r"saved tensor hooks.*use arithmetic='one-by-one'"):
         run.step(checkpointed, next(iter(run.loader)))
 
 
