@@ -19,8 +19,8 @@ namespace tightdp {
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
 // The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
-// confined to kLargestEntry, and 0 if steps[k] is 0. T is float, double or std::int16_t. Inputs of the type
-// std::int16_t are integers already, and their `steps` is null.
+// confined to kLargestEntry, where steps[k] is the factor of record k. They are 0 if steps[k] is 0. T is float, double
+// or std::int16_t. Inputs of the type std::int16_t are integers already, and their `steps` is null.
 template <class T>
 struct InputBlock {
     const T* x;

@@ -42,7 +42,7 @@ double layers_bound(std::size_t n) {
     return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
 }
 
-// The plans of this process. Plans up to the length 2^20 are kept, and take 10 MB together. Longer plans are destroyed
+// The plans of this process. Plans up to the length 2^20 are kept, and take 19 MB together. Longer plans are destroyed
 // when no caller holds them any more.
 struct Plans {
     static constexpr std::size_t kKept = std::size_t{1} << 20;

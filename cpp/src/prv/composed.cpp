@@ -55,7 +55,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
     const double inverse = 1 / total;
     std::fill_n(out, circle.n, 0.0);
     for (std::int64_t i = 0; i < count; ++i)
-        // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): scratch has circle.n elements wherever it is used
+        // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): out has circle.n elements
         out[static_cast<std::size_t>(first + i) & (circle.n - 1)] += mass[static_cast<std::size_t>(i)] * inverse;
     return {total, moment, magnitude};
 }

@@ -34,8 +34,8 @@ MOST_EPSILON = 700.0
 """Epsilon above which the lower bound of delta is 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
-"""Number of standard deviations up to which outputs have scores of their own. Outputs farther out have the last
-score."""
+"""Number of standard deviations up to which outputs have scores of their own. Outputs farther out have the
+lowest or the highest score."""
 
 _Array = NDArray[np.float64]
 
