@@ -68,7 +68,7 @@ def frequent_values(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "frequent_values",
 ) -> FrequentValues:
-    """Returns, as text, the values of a column whose noisy counts reach a threshold.
+    """Returns the values of a column whose noisy counts reach a threshold. The values are texts.
 
     Use the returned values as the categories or labels of a model. A list of all values would reveal rare values.
 

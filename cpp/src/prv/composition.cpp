@@ -17,8 +17,8 @@ constexpr double u = kUnitRoundoff;
 // number.
 constexpr double kLeast = 1e-320;
 
-// The runs without their failures. A failure is the event that a run reveals everything (Run). Gaussians are merged into
-// one part, because their mu^2 (GaussianLaw) add up.
+// The runs without their failures. A failure is the event that a run reveals everything (Run). Gaussians are merged
+// into one part, because their mu^2 (GaussianLaw) add up.
 struct Merged {
     std::vector<Run> parts;
     Interval failure{0, 0};  // probability that some run fails
@@ -75,7 +75,7 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     answer.tails = composed->tails();
     answer.step = found.step;
     answer.points = static_cast<double>(found.n);
-    // mesh() bounds the errors in epsilon. The plan's grid has room for errors up to kMargin eps_error and no larger ones.
+    // mesh() bounds the errors in epsilon. The plan's grid has room for errors of up to kMargin eps_error only.
     if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
     return composed;
 }

@@ -96,7 +96,7 @@ def hash_torch_file_for_statement(path: Path) -> str:
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state_dict_for_statement(state)
-    except Exception as error:  # a tensor with missing numbers, or numbers of a wrong size, raises others
+    except Exception as error:  # a damaged tensor may raise any exception
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 

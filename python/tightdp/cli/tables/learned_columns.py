@@ -104,7 +104,7 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
     The text says that there is too much noise for ``records``, the number of records.
     """
-    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline has set both
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # for types: the pipeline has set both
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))
     found: dict[str, str] = {}

@@ -4,7 +4,7 @@ In this context, nothing is compiled, all random draws use the run's seeds, and 
 
 The library ``transformers`` reads the values of an attention mask, and leaves out a mask that hides nothing. Under
 ``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
-always make the whole mask. The replacement uses the library's public registry of functions that make masks.
+make the whole mask wherever one is given. The replacement uses the library's public registry of functions that make masks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def _set_transformers_masks() -> None:
 
 
 def _make_full_attention_masks(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that calls ``make``. Within ``run_under_vmap``, the function always makes whole masks."""
+    """Returns a function that calls ``make``.
+
+    Within ``run_under_vmap``, the function makes the whole mask of every call that has an ``attention_mask``.
+    """
 
     @functools.wraps(make)
     def make_full_attention_mask(*arguments: Any, **options: Any) -> Any:
