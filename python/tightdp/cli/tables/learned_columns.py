@@ -104,7 +104,8 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
     The text says that there is too much noise for ``records``, the number of records.
     """
-    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # for types: the pipeline has set both
+    # The pipeline has set both values. The other ones are for the type checker.
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))
     found: dict[str, str] = {}

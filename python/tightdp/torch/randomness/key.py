@@ -64,8 +64,8 @@ class RunKey:
     def make_coins(self) -> RunCoins:
         """Returns coins that are the same on all ranks.
 
-        Which rank gets a record may depend on the other records of the batch. If coins differed between ranks, the draws
-        for this record would depend on those records.
+        Which rank gets a record may depend on the other records of the batch. If coins differed between ranks, the
+        draws for this record would depend on those records.
         """
         if self._seed is not None or not self._secret:
             return RunCoins(self._seed)
