@@ -224,6 +224,17 @@ def test_a_figure_replaces_no_model_and_no_ledger(data, ledger, capsys):
         assert "which holds what budget was spent on" in capsys.readouterr().err and figure.read_bytes() == content
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "eps", "jpg", "tif"])
+def test_a_figure_replaces_figures_alone(tmp_path, capsys, suffix):
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / f"f.{suffix}"
+    arguments = ["plot", "--noise-multiplier", "1", "--points", "3", "--out", str(figure)]
+    assert main(arguments) == main(arguments) == 0
+    figure.write_text("age,income\n31,2000\n")
+    assert main(arguments) == 2 and "exists already: name another file" in capsys.readouterr().err
+    assert figure.read_text() == "age,income\n31,2000\n"
+
+
 def test_columns_whose_values_all_differ_are_no_features(tmp_path, capsys):
     g = np.random.default_rng()
     lines = ["patient_id,card,age,weight,y"]

@@ -46,10 +46,15 @@ def make_output_path_near_data(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-LEDGER, MODEL, PAGE = "ledger", "model", "page"
+LEDGER, MODEL, PAGE, FIGURE = "ledger", "model", "page", "figure"
 """Kinds of files that commands tell from other files before they replace one."""
-_OUTPUT_MARKS = {LEDGER: (b"SQLite format 3", 64), MODEL: (b'"tightdp_model"', -1), PAGE: (b"<!DOCTYPE html>", 64)}
-"""Bytes by which each kind is known, and the number of bytes of a file to look at; -1 stands for all of them."""
+_OUTPUT_MARKS = {
+    LEDGER: ((b"SQLite format 3",), 64),
+    MODEL: ((b'"tightdp_model"',), -1),
+    PAGE: ((b"<!DOCTYPE html>",), 64),
+    FIGURE: ((b"\x89PNG", b"%PDF", b"%!PS", b"<!DOCTYPE svg", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"WEBP"), 256),
+}
+"""Bytes by any of which a kind is known, and the number of bytes of a file to look at; -1 stands for all of them."""
 
 
 def check_command_output(
@@ -62,10 +67,12 @@ def check_command_output(
 
     A file that is read, a ledger and a link to no file are never replaced. A model is replaced with ``force`` by
     another model alone, and a command that writes a model replaces nothing else. Any other file is replaced with
-    ``force``. A page replaces a page without ``force``.
+    ``force``. A page replaces a page without ``force``, and a figure replaces a figure.
     """
     if out is None:
         return
+    if not out.name:
+        raise ValueError(f"--out {out}: must be a file, and this is a folder")
     for given in inputs:
         if given is not None and given.exists() and out.exists() and out.samefile(given):
             raise ValueError(f"--out {out}: must not be the file that records are read from")
@@ -97,7 +104,7 @@ def _check_file_may_be_replaced(out: Path, force: bool | None, writes: str | Non
         raise ValueError(f"--out {out}: is a {found}, which holds what budget was spent on: name another file")
     if writes == MODEL and found != MODEL:
         raise ValueError(f"--out {out}: is no model, and --force replaces models alone: name another file")
-    if not force and not (writes == PAGE and found == PAGE):
+    if not force and not (found == writes and found in (PAGE, FIGURE)):
         cost = ", and a model cost budget" if found == MODEL else ""
         ways = "name another file" if force is None else "name another file, or give --force"
         raise ValueError(f"--out {out}: exists already{cost}: {ways}")
@@ -173,9 +180,10 @@ def put_output_in_place(place: Path, out: Path, force: bool) -> None:
 
 def _has_output_mark(path: Path, kind: str) -> bool:
     """Tells whether a file has the mark of this kind."""
-    mark, length = _OUTPUT_MARKS[kind]
+    marks, length = _OUTPUT_MARKS[kind]
     with open_regular_file(path) as file:
-        return mark in file.read(length)
+        seen = file.read(length)
+    return any(mark in seen for mark in marks)
 
 
 def check_standard_output() -> None:

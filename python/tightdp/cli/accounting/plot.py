@@ -31,7 +31,12 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: its mechanisms)")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
-    p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
+    p.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="image file of a kind that matplotlib writes; an older figure is replaced",
+    )
     p.add_argument(
         "--least-delta", type=parse_real_argument, default=1e-12, help="least delta drawn (default: %(default)s)"
     )
@@ -55,7 +60,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
-    files.check_command_output(arguments.out, force=True)  # an older figure is replaced
+    files.check_command_output(arguments.out, None, writes=files.FIGURE)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),
