@@ -113,7 +113,7 @@ def test_progress_without_a_total():
         (["--categories", "age=1,2"], "'age' is both categorical and bounded"),
         (["--test", "nowhere.csv"], "nowhere.csv"),
         (["--out", "/nonexistent/model.json"], "--out /nonexistent/model.json: there is no folder"),
-        (["--out", "/"], "--out /: must be a file, and this is a folder or a device"),
+        (["--out", "/"], "--out /: must be a file, and this is a folder"),
     ],
 )
 def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys):
