@@ -25,7 +25,7 @@ from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta for the release of a value that only one record has.
+"""Share of delta that bounds the probability of releasing a value that only one record has.
 
 The threshold depends on the logarithm of this share, so the exact share matters little."""
 
@@ -75,12 +75,12 @@ def frequent_values(
     Parameters
     ----------
     values : one value for each record. Values are converted to text by ``str``; whole floats are written as integers.
-    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the release of
-        a value that only one record has.
+    epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta bounds the
+        probability of releasing a value that only one record has.
     missing : texts that stand for no value.
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments.
-    ledger : a ledger that is charged before the release, with ``note``. The ledger's ``failure``, the total probability
-        of failing that it may spend, must be more than delta/2.
+    ledger : a ledger that is charged before the release, with ``note``. A ledger has a limit
+        ``failure`` for the total probability that guarantees fail. This limit must be more than delta/2.
 
     A record adds one to a single count. The noise of a count is a rounded normal number, sampled exactly. The running
     time of this function depends on the number of different values, and is not protected.

@@ -38,7 +38,7 @@ struct ClipRequest {
 
     double max_norm = 1;  // the clipping norm, > 0
     clipping::Rule rule = clipping::Rule::flat;
-    double stability = 0;                   // >= 1e-100 under Rule::normalize
+    double stability = 0;                   // added to norms under Rule::normalize, >= 1e-100
     const double* weights = nullptr;        // for each row, a finite number >= 0. Null if all are 1
     const double* center = nullptr;         // for each column of all segments, a finite number. Null if not centred
     const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0. Null without `center`

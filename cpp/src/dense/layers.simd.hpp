@@ -96,7 +96,8 @@ inline constexpr std::int64_t kDenseBlock = 64;
 // The clip factor F_k of record k is multiplied by this number and rounded to the integer f_k = round(F_k 2^22)
 // (exact-products.md, section 5).
 inline constexpr double kCenterUnit = 0x1p22;
-// If there are a centre and a scale, rows of doubles are padded with zeros to a multiple of this length.
+// If gradients are scaled, the rows of DenseLayer::center and inverse_scale are padded with zeros to a multiple of this
+// length.
 inline constexpr std::int64_t kScaledPad = 16;
 
 // One layer of a batch. The gradient of record k is the outer product of errors[k] and inputs[k], where 1 is appended
@@ -114,8 +115,8 @@ struct DenseLayer {
     const double* inverse_scale;   // grid / b, rounded up
     const double* column_squares;  // for each column, the sum over outputs of inverse_scale^2
     std::int64_t padded;
-    // True if the weights w_k stay floats and the products w_k x_k are truncated to integers (exact-products.md,
-    // section 7). This is done for layers with one output.
+    // True if the weights w_k (DenseClip::weights) stay floats and the products w_k x_k are truncated to integers
+    // (exact-products.md, section 7). This is done for layers with one output.
     bool formed = false;
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr double u = kUnitRoundoff;
 
 // Number of terms in each partial sum. A compensated sum of the partial sums has an error of at most (kChunk + 2) u
-// times the sum of magnitudes.
+// times the sum of magnitudes, and kSumError is a little larger.
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 

@@ -103,8 +103,8 @@ def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) 
 def _place_decimal_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
     """Returns the digits of ``d`` before and after the point, and the exponent, for all formats but f and %.
 
-    If ``keep`` is True, zeros at the end are kept. In a text without format letter and exponent, at least
-    one digit follows the point. An empty specification uses an exponent from 10^16 on.
+    If ``keep`` is True, zeros at the end are kept. If the specification has no format letter and the text has no
+    exponent, at least one digit follows the point. An empty specification uses an exponent from 10^16 on.
     """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()

@@ -57,13 +57,13 @@ class NoisyGD:
     steps : number of releases; None takes (total length) / 8, within [20, 150].
     momentum : in [0, 1). None takes the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper
         end is lower if there are fewer than 150 steps.
-    learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), or a
-        smaller factor where the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more
-        (docs/theory/training.md, section 7).
-    center : the share of the budget for the mean of the features, where a release counts 1 / noise multiplier^2. This
-        mean is released and subtracted from the features. Gradients become smaller, so a smaller clipping norm and less
-        noise are enough. With 0 the features stay as they are. The setting matters only for linear models with an
-        intercept.
+    learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), but at
+        most the largest factor with which the intercept does not diverge. This is 8 (1 + momentum) if max_norm is 1/2
+        or more (docs/theory/training.md, section 7).
+    center : the share of the budget for the mean of the features. The budget of a release is measured by 1 / noise
+        multiplier^2. This mean is released and subtracted from the features. Gradients become smaller, so a smaller
+        clipping norm and less noise are enough. With 0 the features stay as they are. The setting matters only for
+        linear models with an intercept.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
         estimator's epsilon and delta.

@@ -36,8 +36,8 @@ PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.gate.shares.SLACK``, the margin of
-the caps."""
+"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.gate.shares.SLACK``, the relative
+margin by which releases may exceed their planned costs."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""

@@ -17,7 +17,7 @@ of delta."""
 
 
 class SearchRun(NamedTuple):
-    """A run of a search, with a charge that covers any of the fits."""
+    """One run of a search, which fits one candidate and releases its score. The charge covers every candidate."""
 
     score: float
     """Noise multiplier of the score."""

@@ -48,7 +48,7 @@ class OneHotEncoder(PrivateTransformer):
     >>> from tightdp.preprocessing import OneHotEncoder
     >>> clinics = [["north"]] * 600 + [["south"]] * 400 + [["Clinic of Jane Doe"]]
 
-    The category of a single record is not released.
+    Only one record has the third category, so this category is not released.
 
     >>> encoder = OneHotEncoder(epsilon=0.5, delta=1e-6).fit(clinics)
     >>> encoder.categories_, encoder.transform([["south"], ["Clinic of Jane Doe"]]).tolist()

@@ -35,8 +35,8 @@ The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9
 12 rounds."""
 MARGIN = 3.0
 """Number of standard deviations of the noise by which levels are moved toward the median. Without this margin, the
-search could take noise in a region without values for a few values, and end far from the data. With this margin, the
-probability that at least one of ten noisy counts in such a region misleads the search is 1.3 %."""
+noise of a count could look like a few values in an empty region, and the search would end far from the data. With this
+margin, the probability that at least one of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
 """Largest share of the records that may lie below the lower bound, or above the upper bound. With a larger share, the
 bounds would enclose only the middle of a column's values."""

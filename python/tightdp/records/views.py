@@ -186,8 +186,9 @@ class RandomRecordSubset(Sequence[Rows]):
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
-        """Translates numbers of records within the subset to their numbers among all records. The numbers ``chosen``
-        ascend.
+        """Returns the places among all records of the records with the places ``chosen`` in the subset.
+
+        The places ``chosen`` ascend.
         """
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))

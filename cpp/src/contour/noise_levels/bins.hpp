@@ -15,7 +15,7 @@ namespace tightdp::contour {
 struct Bin {
     double q, low, high;  // sampling probability, smallest and largest noise multiplier
     double count, members;  // number of steps and number of levels
-    double middle;  // the noise multiplier sigma for which 1 / sigma^2 is the mean over all steps
+    double middle;  // the noise multiplier whose 1 / sigma^2 is the mean of the steps' 1 / sigma^2
 };
 
 // Puts levels into bins. The levels are sorted by sampling probability and then by noise multiplier. The largest noise

@@ -43,8 +43,8 @@ struct NearLevel {
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
-        // The noise multipliers are rounded down. This makes N (log_mass.hpp) larger, because N falls with sigma, and
-        // so Xi is an upper bound.
+        // The noise multipliers are rounded down. This makes the mass N(sigma) (log_mass.hpp) larger, because it falls
+        // with sigma. So Xi is an upper bound.
         const LogMass here = log_mass(pair, c);
         const auto at = [&](double part) {
             return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);

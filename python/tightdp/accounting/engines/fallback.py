@@ -59,10 +59,10 @@ class Fallback:
         """Returns compositions that ``parts`` dominate: all Gaussians together, and each mechanism of another type
         alone.
 
-        If an engine serves a mechanism with its whole count, this is one of the compositions. The mechanism with count
-        1 is another, unless the serving engine is the first engine, whose bounds are the narrowest. A mixture of
-        Gaussians dominates some sampled Gaussians. Each of them, composed with the plain Gaussians, takes the place of
-        the mixture.
+        A mechanism with its whole count is one of the compositions if an engine serves it. The mechanism with count 1
+        is another, unless the first engine serves the whole count. The first engine has the narrowest bounds, so count
+        1 could not improve on them. A mixture of Gaussians dominates some sampled Gaussians. Each of them, composed
+        with the plain Gaussians, takes the place of the mixture.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]

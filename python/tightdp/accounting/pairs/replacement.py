@@ -108,8 +108,8 @@ _NEAR, _FAR = 2.0**-40, 2.0**-37
 holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta is at
 most -1."""
 _TINY = 1e-300
-"""Smallest e^{-epsilon} for which delta is changed by ``_FAR``. For a smaller number, delta is about as small, and the
-change would be lost among the subnormal doubles."""
+"""Smallest e^{-epsilon} for which delta is changed by ``_FAR``. A ``gap`` close to 0 means that delta is close to
+e^{-epsilon}. If both are smaller than this number, so small a change of delta may be lost to rounding."""
 
 
 def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
@@ -141,8 +141,9 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # R-mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
-    # P has E on a layer of R-mass s. P has 1/E on the next layer, which ends at R-mass delta, or 1 - delta if this is
-    # smaller. Q has no mass on either layer.
+    # The outputs are laid out in layers, one after another. On the first layer, of R-mass s, P has E. On the second
+    # layer, P has 1/E. The two layers together have the R-mass delta, or 1 - delta if this is smaller. Q has no mass on
+    # either layer.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)

@@ -75,13 +75,17 @@ def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floo
 
 
 def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
-    """Returns a range of the mu^2 of the Gaussian noise among ``parts``, sampled or not, and the other parts."""
+    """Returns a range of the sum of mu^2 over the Gaussians among ``parts``, and the other parts.
+
+    Gaussians on samples count as if every sample held the record.
+    """
     total, rest = Range(0.0), []
     for mechanism, count in parts:
         match mechanism:
             case m.Gaussian(sigma) | m.PoissonSampled(m.Gaussian(sigma), _):
                 total += count / (Range(sigma) * sigma)
-            case ReplacedGaussian(sigma, _):  # mu^2 is between 1/sigma^2 (removal) and 4/sigma^2 (without sampling)
+            case ReplacedGaussian(sigma, _):
+                # mu^2 is at least that of a removal, 1/sigma^2, and at most that of a full replacement, 4/sigma^2.
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
             case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # as if every sample held the record

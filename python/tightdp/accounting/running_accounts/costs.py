@@ -28,7 +28,7 @@ class FilterCostFamily(ABC):
     unit: str
     cap: float
     advice = ""
-    """Sentence for refusals, about a choice of costs that may cover more."""
+    """Text at the end of a refusal. It names the argument of the filter that may allow more releases."""
 
     @abstractmethod
     def bound_cost(self, mechanism: m.Mechanism) -> float:
@@ -179,7 +179,10 @@ def _bound_filter_cost_of_pure_dp(e: Range) -> float:
 
 
 def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
-    """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if its pair is not proved."""
+    """Returns the mechanism whose cost is charged under ``neighbors``.
+
+    Raises ValueError if no dominating pair of the mechanism is proved under ``neighbors``.
+    """
     reason = explain_unproved_neighbors(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)

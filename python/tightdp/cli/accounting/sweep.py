@@ -13,6 +13,7 @@ import itertools
 import math
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from ...mechanisms import Gaussian, PoissonSampled
@@ -29,27 +30,11 @@ MOST_ROWS = 1_000_000
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument(
-        "--noise-multiplier",
-        type=parse_numbers_argument,
-        metavar="SIGMA",
-        required=True,
-        help="noise over the L2 norm: a number, a list or FROM:TO:STEP",
-    )
-    p.add_argument(
-        "--sampling-probability",
-        type=parse_numbers_argument,
-        metavar="Q",
-        default=[1.0],
-        help="sampling probability of a record: a number, a list or FROM:TO:STEP (default: 1)",
-    )
-    p.add_argument(
-        "--steps",
-        type=parse_numbers_argument,
-        metavar="K",
-        default=[1.0],
-        help="number of steps: a number, a list or FROM:TO:STEP (default: 1)",
-    )
+    form, add = "a number, a list or FROM:TO:STEP", partial(p.add_argument, type=parse_numbers_argument)
+    add("--noise-multiplier", metavar="SIGMA", required=True, help=f"noise over the L2 norm: {form}")
+    probability = f"sampling probability of a record: {form} (default: 1)"
+    add("--sampling-probability", metavar="Q", default=[1.0], help=probability)
+    add("--steps", metavar="K", default=[1.0], help=f"number of steps: {form} (default: 1)")
     at = p.add_mutually_exclusive_group(required=True)
     at.add_argument("--delta", type=parse_numbers_argument, help="bound epsilon at this delta (default: none)")
     at.add_argument("--epsilon", type=parse_numbers_argument, help="bound delta at this epsilon (default: none)")

@@ -20,9 +20,10 @@ def release_integers_on_device(
 ) -> Any:
     """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
 
-    ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of rounded normals of
-    standard deviation ``deviation``. Entry i gets the i-th draw of one random stream. The result has the same bits
-    as that of ``tightdp.models.dense.release_dense_products``. Source: docs/theory/exact-products.md, section 8.
+    ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of normals of standard
+    deviation ``deviation``, rounded to multiples of ``grid``. Entry i gets the i-th draw of one random stream. The
+    result has the same bits as that of ``tightdp.models.dense.release_dense_products``. Source:
+    docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
     totals = view("sums", sums, order, ("int64",))
@@ -55,7 +56,7 @@ def release_floats_on_device(
 
     ``sums`` are float arrays of one type on one device. All arrays together are clipped to the norm ``largest``, and
     then rounded towards 0. Entries are numbered consecutively over all arrays, and entry i gets the i-th draw of one
-    random stream. The host's clipping kernel gives the same bits if all entries together are its only row.
+    random stream. The host's clipping kernel returns the same bits for one row that holds all entries.
     """
     order = partial(get_cuda_stream, sums[0])
     rows = [view("sums", x, order) for x in sums]

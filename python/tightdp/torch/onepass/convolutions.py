@@ -56,7 +56,7 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are computed piece by piece (``yield_gradient_pieces``)."""
+        """Whether ``yield_gradient_pieces`` may compute rows, as in all ways but "ghost norm"."""
         return self.way != "ghost norm"
 
     def yield_gradient_pieces(self) -> Iterator[GradientRows]:

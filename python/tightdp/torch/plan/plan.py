@@ -41,12 +41,13 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE, _FINEST_NOISE = 31, 38
-"""Digits of the standard deviation of the noise, in grid steps of products of integers, where the step follows from the
-noise. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2),
-and with 38 digits the deviation is below the largest that the sampler draws."""
+"""Number of binary digits of the noise's standard deviation, in grid steps of products of integers. The first number is
+preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2).
+With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
 _LEAST_PRODUCT_DIGITS = 27
-"""Digits of the norm bound that the noise leaves, in grid steps of products of integers. With fewer digits, integers
-would make clipped records noticeably shorter than the bound (docs/theory/exact-products.md, section 7)."""
+"""Number of binary digits of the norm bound, in grid steps, below which the grid is not made coarser for the sake of
+the sampler's speed. With fewer digits, integers would make clipped records noticeably shorter than the bound
+(docs/theory/exact-products.md, section 7)."""
 _MOST_DEVIATIONS = 16
 """Number of standard deviations of the noise that the type of the parameters must hold without overflow. A coordinate
 of the noise exceeds so many standard deviations with probability below 2^-180."""

@@ -48,10 +48,11 @@ class AllocationScoreSums(NamedTuple):
     ``weight * tilted`` bounds the second distribution from above.
 
     ``tilted`` is the second distribution times a normalised exponential of the sum, and ``weight`` is the inverse of
-    this exponential. The exponential is large where the second distribution matters and is small, so that few digits
-    are lost. The 2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``.
-    Each residue stands for one sum in a window of ``POINTS`` sums. ``outside`` bounds the mass of the second
-    distribution outside this window, on the side where ``weight`` does not cover it.
+    this exponential. The exponential is large where the second distribution matters although it is small. So ``tilted``
+    keeps the digits that matter there. The 2-norms of the errors of ``first`` and ``tilted`` are at most
+    ``first_error`` and ``second_error``. Each residue stands for one sum in a window of ``POINTS`` sums. ``outside``
+    bounds the mass of the second distribution outside this window, on the side where ``weight * tilted`` does not
+    bound it.
     """
 
     first: _Array

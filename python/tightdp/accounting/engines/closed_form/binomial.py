@@ -80,7 +80,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         spare = _round_binomial_fraction((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
-            work_charge(_UNITS * terms)  # a cached sum costs the same work
+            work_charge(_UNITS * terms)  # a cached sum is charged as much as a new one
             return all_above * -expm1(-spare) + lost * exp(-spare)
         rest = self._compute_mass(first) * exp(-spare) * self._sum_and_charge(first, up=True, odds=self.odds)
         below = (

@@ -66,8 +66,8 @@ def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
 
     Let the mode be the most likely number. If ``least`` is at or above the mode, the sum runs upward from ``least``.
-    Otherwise the sum runs downward from ``least`` - 1, and is subtracted from 1. In both directions, the ratio of a
-    mass to the mass before falls.
+    Otherwise the sum runs downward from ``least`` - 1, and is subtracted from 1. Each term is the
+    product of the term before it and a ratio, and these ratios fall in both directions.
     """
     if least > n:
         return Range(0.0), 0

@@ -21,8 +21,8 @@ MOST = 700.0
 _FIRST = 0.5
 """Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Largest width at which the halving of an interval may end because its middle's line gains little. In so narrow an
-interval, this line has at least a third of the gain of any other line."""
+"""Largest width of an interval that is no longer halved if the line of its middle gains little. In such an interval,
+this line has at least a third of the gain of any other line."""
 _NARROWEST = 2.0**-24
 """Relative width up to which an interval is never halved."""
 
@@ -82,7 +82,8 @@ class LinesOfInnerRun:
             return False
         middle = 0.5 * (a + b)
         self._add_line_at(middle)
-        # Up to the largest loss, where delta is 0, bounds may lie on a chord that hides the gain of lines near its end.
+        # If ``b`` is the largest loss, delta is 0 there. The bounds of delta below ``b`` may then lie on a chord, and
+        # lines close to ``b`` may gain much although the line of the middle gains nothing.
         is_chord = self._delta[b] == 0 and b - a > self._tolerance
         if b - a <= _WIDEST and not is_chord and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
