@@ -813,15 +813,15 @@ class NormalMixtures(Pair):
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         evaluate_log_balls = self.build_log_balls()
 
-        def evaluate_density(u: arb) -> arb:
+        def evaluate_log_density(u: arb) -> arb:
             ahead, behind, _ = evaluate_log_balls(u)
-            return (ahead * (1 + arb(c)) - behind * c - u * u / 2).exp()
+            return ahead * (1 + arb(c)) - behind * c - u * u / 2
 
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0) + 5
         left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0) + 5
         coarse = [(-left + (left + right) * i / 200) for i in range(201)]
-        heights = [float(evaluate_density(arb(u)).mid()) for u in coarse]
-        kept = [u for u, height in zip(coarse, heights, strict=True) if height > 1e-8 * max(heights)]
+        heights = [float(evaluate_log_density(arb(u)).mid()) for u in coarse]  # densities may exceed all doubles
+        kept = [u for u, height in zip(coarse, heights, strict=True) if height > math.log(1e-8) + max(heights)]
         low, width = min(kept) - 0.05, (max(kept) - min(kept) + 0.1) / cells
         edges, floors = [], []
         for j in range(cells + 1):
@@ -830,9 +830,8 @@ class NormalMixtures(Pair):
         for j in range(cells):
             cell = (arb(low) + arb(width) * j).union(arb(low) + arb(width) * (j + 1))
             slope = evaluate_log_balls(cell)[2].abs_upper()
-            floors.append(
-                (evaluate_density(cell) / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0)
-            )
+            density = evaluate_log_density(cell).exp()
+            floors.append((density / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0))
         whole = self.compute_moment_balls(c, 0.0, 1, 40)[0].real
         boxes = [(length, (mass / whole).lower()) for length, mass in cut_into_boxes(edges, floors)]
 

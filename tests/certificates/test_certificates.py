@@ -208,6 +208,15 @@ def test_a_transform_decays_at_least_as_fast_as_it_is_said_to(name):
                 assert abs(pair.compute_moment_ball(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
 
 
+def test_a_decay_is_bounded_where_weighted_densities_exceed_all_doubles():
+    """A mixture of one Gaussian: the loss is normal of deviation 5, and its weighted density is up to e^1375."""
+    pair = verify.NormalMixtures(((verify.Fraction(5), verify.Fraction(1)),), verify.ZERO_SHIFT)
+    bound = pair.bound_decay_by_ball(10.0, 256)
+    for t in (0.01, 0.1, 0.4, 2.0):
+        assert math.exp(-((5 * t) ** 2) / 2) < bound(t) * (1 + 1e-12)
+    assert bound(0.4) < 1  # it says something
+
+
 def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
     mp = pytest.importorskip("mpmath").mp
     with mp.workdps(30):
