@@ -341,10 +341,10 @@ class Atoms(Pair):
         def compute_table() -> AtomTable:
             """Returns the losses of all combinations of outputs. Masses of what is left out are in the last balls."""
             atoms, infinity, hidden = self.build_atom_balls()
-            faint = arb(2) ** (64 - ctx.prec)
+            faint = arb(2) ** min(64 - ctx.prec, -ctx.prec // 2)
             kept = [(y, p) for y, p in atoms if not (p < faint and p * (-y).exp() < faint)]
             WORK.count_proof_work(10 * count_outcome_balls(len(kept), times))
-            joined = list(list_outcome_balls(kept, times))
+            joined = list(list_outcome_balls(kept, times)) if kept else []
             missing = 1 - sum((p for _, p in joined), arb(0)), 1 - sum((p * (-y).exp() for y, p in joined), arb(0))
             revealed, absent = ((1 - (1 - mass) ** times).union(lack).max(arb(0))
                                 for mass, lack in zip((infinity, hidden), missing, strict=True))  # fmt: skip
@@ -2008,7 +2008,7 @@ def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
         return TableRow(upper, lists)
     lower = _map_table_row(base, lambda pair: sample_pair(pair, Fraction(selected, steps))).lower
     plain = TableRow([(pair, n * selected) for pair, n in base.upper], lower)
-    pair = base.upper[0][0] if len(base.upper) == 1 and base.upper == base.lower[0] else None
+    pair = base.upper[0][0] if base.upper == base.lower[0] and [n for _, n in base.upper] == [1] else None
     if not isinstance(pair, Atoms):
         return plain
     values = len(pair.build_atom_balls().atoms) + 1
@@ -2155,11 +2155,31 @@ def _refuse_given_losses(m: dict[str, Any]) -> None:
 
 
 def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
-    """Returns a row of changed pairs. Raises Unverified if a list of the row has several pairs."""
-    if any(len(pairs) > 1 for pairs in (base.upper, *base.lower)):
+    """Returns the row of a sample, where ``change`` makes a sampled pair of a pair.
+
+    One draw decides about all steps of a list, so these are joined into one pair before the change. A list of ``lower``
+    whose steps cannot be joined is left out. Raises Unverified if those of ``upper`` cannot be joined.
+    """
+    upper, *lower = [_join_listed_steps(pairs) for pairs in (base.upper, *base.lower)]
+    if upper is None:
         raise Unverified("a sample of this mechanism has no pair in the table")
-    lower = [[(change(pair), n) for pair, n in one] for one in base.lower]
-    return TableRow([(change(pair), n) for pair, n in base.upper], lower, base.alone)
+    kept = [[(change(pair), 1) for pair in one] for one in lower if one is not None]
+    return TableRow([(change(pair), 1) for pair in upper], kept or [[]], base.alone)
+
+
+def _join_listed_steps(pairs: list[tuple[Pair, int]]) -> list[Pair] | None:
+    """Returns one pair for all steps of a list, in a list that is empty if there are none. None if there is no such
+    pair in the table."""
+    if not pairs:
+        return []
+    (pair, count), *others = pairs
+    if others:
+        return None
+    if count == 1:
+        return [pair]
+    if isinstance(pair, Atoms) and count_outcome_balls(len(pair.build_atom_balls().atoms), count) <= MOST_ATOMS:
+        return [pair.join_steps(count)]
+    return None
 
 
 def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:

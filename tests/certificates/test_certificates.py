@@ -1,6 +1,7 @@
 """The checker proves what is true, and no false statement, by truths that it shares nothing with."""
 
 import ast
+import contextlib
 import json
 import math
 import subprocess
@@ -215,6 +216,38 @@ def test_a_decay_is_bounded_where_weighted_densities_exceed_all_doubles():
     for t in (0.01, 0.1, 0.4, 2.0):
         assert math.exp(-((5 * t) ** 2) / 2) < bound(t) * (1 + 1e-12)
     assert bound(0.4) < 1  # it says something
+
+
+SAMPLED = [
+    dp.Gaussian(0.1),
+    dp.Laplace(0.1),
+    dp.DiscreteLaplace(0.2, 3),
+    dp.DiscreteGaussian(0.3),
+    dp.DiscreteGaussianVector(0.3, 1.5, 3),
+    dp.PureDP(5.0),
+    dp.ApproximateDP(5.0, 0.1),
+    dp.BoundedRange(5.0),
+    dp.ZCDP(5.0),
+]
+
+
+@pytest.mark.parametrize("relation", ["add", "remove", "replace", "replace_special"])
+@pytest.mark.parametrize("inner", SAMPLED, ids=repr)
+def test_no_delta_at_epsilon_0_exceeds_the_probability_that_the_record_is_drawn(inner, relation):
+    """The outputs have the same law unless the record is drawn."""
+    for sampled in (
+        dp.PoissonSampled(inner, 0.3),
+        dp.FixedSizeSampled(inner, 3, 10),
+        dp.TruncatedPoissonSampled(inner, 0.3, 3, 10),
+    ):
+        try:
+            plain = json.loads((sampled * 1).certificate(epsilon=0.0, neighbors=relation).to_json())
+        except ValueError as error:
+            assert "neighbors must be" in str(error)
+            continue
+        claim = verify.read_certificate(json.dumps({**plain, "delta": [0.3 * (1 + 1e-9), 1.0]}))
+        with contextlib.suppress(verify.Unverified):
+            assert not verify.verify_certificate_end(claim, high=False, nearby=False).proved
 
 
 def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
