@@ -2168,8 +2168,10 @@ def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
 
 
 def _join_listed_steps(pairs: list[tuple[Pair, int]]) -> list[Pair] | None:
-    """Returns one pair for all steps of a list, in a list that is empty if there are none. None if there is no such
-    pair in the table."""
+    """Returns a list with one pair for all steps of ``pairs``. The list is empty if ``pairs`` is.
+
+    Returns None if the table lacks such a pair.
+    """
     if not pairs:
         return []
     (pair, count), *others = pairs
