@@ -485,7 +485,7 @@ PRV = Paper(
     "bound), \"gdp\" the limit of Gaussian DP (no bound).",
     [
         Item("Theorems 3.2, 3.3, 3.5", "[the PRV engine](../theory/prv.md)", "losses of the two directions, added up"),
-        Item("Algorithms 1, 2", "`cpp/src/prv/composed.cpp`"),
+        Item("Algorithms 1, 2", "`cpp/src/prv/composed_loss.cpp`"),
         Item("Lemmas 5.2, 5.3", "[coupling](../theory/prv.md)", "proved: lemmas 1 and 2 there"),
         Item("Theorem 5.5", "[coupling](../theory/prv.md)", "proved, with rounding, which the paper leaves out"),
         Item("Theorem on running time", "[the PRV engine](../theory/prv.md)",

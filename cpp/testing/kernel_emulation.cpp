@@ -7,7 +7,7 @@
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
-#include "contour/batch/setting.hpp"
+#include "contour/batch/batch_setting.hpp"
 #include "on_host.hpp"
 // The next includes must come after on_host.hpp, because they use the device's names that it defines.
 #include "clipping/device/exact_kernels.cuh"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "clipping/clipped_sum.hpp"
-#include "contour/batch/memory.hpp"
+#include "contour/batch/batch_memory.hpp"
 #include "contour/result.hpp"
 #include "dense/device/digit_tiles.hpp"
 #include "dense/product_sum.hpp"

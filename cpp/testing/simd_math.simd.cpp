@@ -11,10 +11,10 @@ void over(const double* x, double* out, std::ptrdiff_t n) {
 }
 
 Vec cos_minus_1(Vec x) {
-    return cism1(x).re;
+    return vec_cis_minus_one(x).re;
 }
 Vec sin(Vec x) {
-    return cism1(x).im;
+    return vec_cis_minus_one(x).im;
 }
 
 constexpr MathFunction kFunctions[] = {{"exp", over<exp>}, {"expm1", over<expm1>},

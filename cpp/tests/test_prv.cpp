@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "prv/composition.hpp"
 #include "prv/curve.hpp"
+#include "prv/epsilon_and_delta.hpp"
 
 using namespace tightdp::prv;
 
@@ -25,13 +25,13 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
 // and the mean of the cells must be E[Y] to within half a cell. At -y, the reversed law must have e^{-y} times
 // the probability that the law has at y.
 void law(const Law& law) {
-    const Support s = support(law, 1e-12);
+    const Support s = prv_support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
     const long long first = std::llround(s.low / h), last = std::llround(s.high / h);
     const std::int64_t count = static_cast<std::int64_t>(last - first + 1);
     std::vector<double> p(static_cast<std::size_t>(count)), r(p.size());
-    cells(law, h, first, count, p.data());
-    cells(reversed(law), h, -last, count, r.data());
+    prv_cells(law, h, first, count, p.data());
+    prv_cells(reverse_law(law), h, -last, count, r.data());
     double total = 0, moment = 0;
     for (std::int64_t i = 0; i < count; ++i) {
         CHECK(p[i] >= 0);
@@ -41,7 +41,7 @@ void law(const Law& law) {
         CHECK(mirrored <= p[i] * std::exp(-y + 0.51 * h) + 1e-15 && mirrored >= p[i] * std::exp(-y - 0.51 * h) - 1e-15);
     }
     CHECK(std::fabs(total - 1) <= s.tail + 1e-12);
-    const Mean m = mean(law);
+    const Mean m = prv_mean(law);
     CHECK(std::fabs(moment - m.value) <= 0.5 * h + m.error + s.tail_moment + 1e-12 * s.high);
     CHECK(edge_error(law, s) < 1e-3 * h + 1e-13);
 }
@@ -99,7 +99,7 @@ void rounding_of_a_whole_block() {
         discounted += static_cast<long double>(p[j]) * decay[j];
     }
     double sum, weighted;
-    tightdp::baseline::prv_block_sums(p.data(), decay.data(), Curve::kBlock, sum, weighted);
+    tightdp::baseline::sum_curve_block(p.data(), decay.data(), Curve::kBlock, sum, weighted);
     CHECK(std::fabs(sum - mass) + std::fabs(weighted - discounted) <= 144 * unit);
 }
 
@@ -116,7 +116,7 @@ void memory() {
 // Tests that a composition is refused if a composer, such as a device, has lost some mass.
 void missing_mass() {
     const Composer lossy = [](const std::vector<Run>& runs, const Circle& circle) {
-        Composite made = compose_here(runs, circle);
+        Composite made = compose_on_cpu(runs, circle);
         made.sums.back().total -= 1e-9;
         return made;
     };

@@ -1,8 +1,9 @@
-// Tests rays_serve of contour/rays/rays.hpp, which tells whether a composition can be computed on rays.
+// Tests can_invert_on_rays of contour/rays/invert_on_rays.hpp, which tells whether a composition can be computed on
+// rays.
 #include <vector>
 
 #include "check.hpp"
-#include "contour/rays/rays.hpp"
+#include "contour/rays/invert_on_rays.hpp"
 
 using namespace tightdp::contour;
 
@@ -10,7 +11,7 @@ namespace {
 
 bool serves(double sigma, double q, double count, double mu2 = 0, Direction direction = Direction::remove) {
     const std::vector<Sampled> one{{sigma, q, count}};
-    return rays_serve({one, mu2, direction});
+    return can_invert_on_rays({one, mu2, direction});
 }
 
 }  // namespace

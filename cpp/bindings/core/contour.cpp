@@ -1,7 +1,7 @@
 #include "../bind.hpp"
 #include "contour/batch/epsilon_batch.hpp"
-#include "contour/engine.hpp"
-#include "contour/growing.hpp"
+#include "contour/epsilon_and_delta.hpp"
+#include "contour/growing_run.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -15,7 +15,7 @@ using tightdp::contour::Sampled;
 const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate", "out of work"};
 
 Direction direction(const std::string& name) {
-    return name == "replace" ? Direction::replace : tightdp::contour::add_or_remove(name == "add");
+    return name == "replace" ? Direction::replace : tightdp::contour::contour_direction(name == "add");
 }
 
 // Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the error budget (aliasing,
@@ -68,19 +68,19 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(lower, upper, status);
         },
         "sigma"_a, "q"_a, "steps"_a, "delta"_a, "tolerance"_a, "threads"_a);
-    using tightdp::contour::Growing;
-    py::class_<Growing>(m, "GrowingRun", "A growing run in one direction. Only one thread may use it at a time.")
-        .def(py::init([](const std::string& pair) { return Growing(direction(pair)); }), "pair"_a)
+    using tightdp::contour::GrowingRun;
+    py::class_<GrowingRun>(m, "GrowingRun", "A growing run in one direction. Only one thread may use it at a time.")
+        .def(py::init([](const std::string& pair) { return GrowingRun(direction(pair)); }), "pair"_a)
         .def(
             "add",
-            [](Growing& run, double sigma, double q, double count) {
-                tightdp::bindings::unlocked([&] { run.add({sigma, q, count}); });
+            [](GrowingRun& run, double sigma, double q, double count) {
+                tightdp::bindings::unlocked([&] { run.add_steps({sigma, q, count}); });
             },
             "sigma"_a, "q"_a, "count"_a)
-        .def("add_plain", &Growing::add_plain, "mu2"_a)
+        .def("add_plain", &GrowingRun::add_plain_gaussians, "mu2"_a)
         .def(
             "epsilon",
-            [](Growing& run, double delta, double tolerance) {
+            [](GrowingRun& run, double delta, double tolerance) {
                 return plain(tightdp::bindings::unlocked([&] { return run.epsilon(delta, tolerance); }));
             },
             "delta"_a, "tolerance"_a);

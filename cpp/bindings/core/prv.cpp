@@ -17,7 +17,7 @@ using tightdp::bindings::run;
 // Wraps a Python function that composes runs. A run is a number of steps with the same distribution. The function is
 // called as compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)]), where each list has one tuple for
 // each run. It returns (values, [(total, moment, magnitude)], kappa, mass error), with n values and one triple for each
-// run. Circle explains the arguments, and Composite the results (prv/composition.hpp).
+// run. Circle explains the arguments, and Composite the results (prv/epsilon_and_delta.hpp).
 Composer composer_of(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
@@ -50,7 +50,7 @@ void def_question(py::module_& m, const char* name, Question question, double mo
                          double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
             std::vector<Run> runs;
             for (const Entry& entry : entries) runs.push_back(run(entry));
-            const Composer composer = compose ? composer_of(*compose) : Composer(compose_here);
+            const Composer composer = compose ? composer_of(*compose) : Composer(compose_on_cpu);
             const Request request{eps_error, delta_error, max_bytes, bytes_a_point};
             const Bounds b = tightdp::bindings::unlocked([&] {
                 try {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "contour/engine.hpp"
+#include "contour/epsilon_and_delta.hpp"
 #include "grid/engine.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/compensated_sum.hpp"
@@ -40,9 +40,9 @@ namespace {
 using Content = Mechanism::Content;
 using Part = Composition::Part;
 
-// Intended relative errors of the contour engine, which composes Gaussians (contour/engine.hpp), and of the grid
-// engine, which composes all mechanisms (grid/engine.hpp). kMostPoints is the number of points of the largest grid.
-// Python uses the same numbers (engines/contour.py, grid.py).
+// Intended relative errors of the contour engine, which composes Gaussians (contour/epsilon_and_delta.hpp), and of the
+// grid engine, which composes all mechanisms (grid/engine.hpp). kMostPoints is the number of points of the largest
+// grid. Python uses the same numbers (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
@@ -226,7 +226,8 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
     for (const bool add : {false, true}) {
         std::optional<Interval> one;
         if (gaussians) {
-            const contour::Direction direction = replaced ? contour::Direction::replace : contour::add_or_remove(add);
+            const contour::Direction direction =
+                replaced ? contour::Direction::replace : contour::contour_direction(add);
             const contour::Composition composition{sampled, mu_squared(parts, false), direction};
             const contour::Result found = by_contour(composition, at, kTolerance);
             if (found.status == contour::Status::certified) one = {found.lower, found.upper};

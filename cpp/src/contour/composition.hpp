@@ -14,7 +14,7 @@ namespace tightdp::contour {
 // (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
-TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {
+TIGHTDP_HD constexpr Direction contour_direction(bool add) noexcept {
     return add ? Direction::add : Direction::remove;
 }
 
@@ -24,11 +24,11 @@ struct Pair {
     double q;      // sampling probability, in (0, 1)
     Direction direction = Direction::remove;
 
-    TIGHTDP_HD constexpr bool add() const noexcept { return direction == Direction::add; }
-    TIGHTDP_HD constexpr bool replace() const noexcept { return direction == Direction::replace; }
+    TIGHTDP_HD constexpr bool is_add() const noexcept { return direction == Direction::add; }
+    TIGHTDP_HD constexpr bool is_replace() const noexcept { return direction == Direction::replace; }
     // Returns the power beta of the weight W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). "replace" has
     // two weights, so this function does not apply to it.
-    TIGHTDP_HD constexpr double beta(double c) const noexcept { return add() ? -c : 1 + c; }
+    TIGHTDP_HD constexpr double weight_power(double c) const noexcept { return is_add() ? -c : 1 + c; }
 };
 
 // Gaussian mechanisms on Poisson samples: `count` steps with the same parameters.

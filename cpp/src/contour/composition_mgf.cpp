@@ -1,7 +1,7 @@
 // Chooses the length of the line c + is on which M is inverted, and the quadrature nodes of all parts. A part is a
 // sampled Gaussian with its number of steps, and M is the moment generating function of the privacy loss
 // (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a bin holds neighbouring levels
-// (noise_levels/bins.hpp).
+// (many_noise_multipliers/noise_bins.hpp).
 #include "composition_mgf.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 // Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
 // `reach`, the result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
 template <class DecayFrom>
-double least_length(double first, double need, double reach, const DecayFrom& decay) {
+double search_line_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
     for (int i = 0; i < 40 && s <= reach; ++i) {
         const double found = decay(s);
@@ -52,7 +52,7 @@ double least_length(double first, double need, double reach, const DecayFrom& de
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
 // is a convex function of 1 / sigma^2 (contour.md, section 10), and lies below its chord between the ends.
-double log_chord(const Bin& bin, double least, double most) {
+double bound_bin_log_mgf(const NoiseBin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
     const double part = width > 0 ? std::clamp((at(bin.middle) - at(bin.high)) / width, 0.0, 1.0) : 1.0;
@@ -68,12 +68,12 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         levels_.assign(composition.sampled.begin(), composition.sampled.end());
         std::sort(levels_.begin(), levels_.end(),
                   [](const Sampled& a, const Sampled& b) { return a.q < b.q || (a.q == b.q && a.sigma < b.sigma); });
-        bins_ = bins(levels_, kWidestBin);
+        bins_ = bin_noise_levels(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
     // A guide is the level with the smallest noise of its bin. The aliasing error (inversion/aliasing.hpp) of the other
     // levels does not need a longer period.
-    for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
+    for (const NoiseBin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
@@ -87,22 +87,22 @@ std::int64_t CompositionMgf::nodes() const {
 }
 
 // Makes interpolations of levels for the abscissae c + is, and one part for each level that is not interpolated.
-void CompositionMgf::arrange(double c, double log_inverse) {
+void CompositionMgf::arrange_levels(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();
     std::vector<Sampled> rest;
-    interpolate(levels_, direction_, c, log_inverse, interpolations_, rest);
+    split_into_interpolations(levels_, direction_, c, log_inverse, interpolations_, rest);
     for (const Sampled& s : rest) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-bool CompositionMgf::at(double c, Cumulants& out) {
+bool CompositionMgf::estimate_cumulants(double c, Cumulants& out) {
     if (c > reach_) {
         reach_ = 2 * c;
-        for (SampledMgf& part : guides())
-            if (!part.place(reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
+        for (SampledMgf& part : guide_mgfs())
+            if (!part.place_nodes(reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
     }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
-    for (SampledMgf& part : guides()) {
+    for (SampledMgf& part : guide_mgfs()) {
         const Cumulants k = part.cumulants(c);
         out.k0 += k.k0;
         out.k1 += k.k1;
@@ -111,7 +111,7 @@ bool CompositionMgf::at(double c, Cumulants& out) {
     return true;
 }
 
-CertifiedLogMgf CompositionMgf::sampled(double c) {
+CertifiedLogMgf CompositionMgf::sampled_log_mgf(double c) {
     CertifiedLogMgf sum;
     const auto add = [&](const CertifiedLogMgf& k) {
         sum.value += k.value;
@@ -123,42 +123,42 @@ CertifiedLogMgf CompositionMgf::sampled(double c) {
     return sum;
 }
 
-CertifiedLogMgf CompositionMgf::certified(double c) {
-    CertifiedLogMgf sum = sampled(c);
+CertifiedLogMgf CompositionMgf::certified_log_mgf(double c) {
+    CertifiedLogMgf sum = sampled_log_mgf(c);
     const double plain = 0.5 * mu2_ * c * (c + 1);
     sum.value += plain;
     sum.rounding += kUnitRoundoff * (10 * plain + 2 * std::abs(sum.value));
     return sum;
 }
 
-double CompositionMgf::sampled_bounded(double c) {
-    if (interpolations_.empty()) return sampled(c).upper();
+double CompositionMgf::sampled_log_mgf_upper(double c) {
+    if (interpolations_.empty()) return sampled_log_mgf(c).upper();
     double sum = 0;
     for (SampledMgf& part : parts_) sum += part.log_mgf(c).upper();
-    for (Interpolation& some : interpolations_) sum += some.bounded(c);
+    for (Interpolation& some : interpolations_) sum += some.log_mgf_upper(c);
     if (sum < HUGE_VAL) return sum * (1 + 1e-12);
     sum = 0;
-    for (const Bin& bin : bins(levels_, kNarrowBin)) {
+    for (const NoiseBin& bin : bin_noise_levels(levels_, kNarrowBin)) {
         double least, most;
         for (const auto& [sigma, k] : {std::pair{bin.high, &least}, std::pair{bin.low, &most}}) {
             SampledMgf end({sigma, bin.q, direction_}, 1);
-            if (!end.place(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
+            if (!end.place_nodes(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
             *k = end.log_mgf(c).upper();
         }
-        sum += bin.count * (direction_ == Direction::add ? most : log_chord(bin, least, most));
+        sum += bin.count * (direction_ == Direction::add ? most : bound_bin_log_mgf(bin, least, most));
     }
     return sum * (1 + 1e-12);
 }
 
 // Returns the largest length of a line that keeps within the limits on abscissae and on products. There is one
 // product for each node and abscissa.
-double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
+double CompositionMgf::longest_line(const Plan& plan, double log_inverse) const {
     double s = kMaxAbscissae * plan.step;
     const std::vector<SampledMgf>& guides = bins_.empty() ? parts_ : guides_;
     for (; s > plan.step; s *= 0.8) {
         double nodes = 0;
         for (std::size_t j = 0; j < guides.size(); ++j)
-            nodes += guides[j].nodes_for(std::max(plan.right.c, plan.c), s, log_inverse) *
+            nodes += guides[j].count_nodes_needed(std::max(plan.right.c, plan.c), s, log_inverse) *
                      (bins_.empty() ? 1 : std::min(bins_[j].members, kNodesABin));
         if (nodes * (s / plan.step) <= most_products_) break;
     }
@@ -166,7 +166,7 @@ double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
 }
 
 Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double log_inverse) {
-    const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
+    const double first = std::sqrt(2 * need) / sd, reach = this->longest_line(plan, log_inverse);
     double length = HUGE_VAL, most = 0;
     if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach, most);
     const bool hopeful = most < kSomeDecay * need && bins_.empty() && most_products_ >= kWhole.products;
@@ -177,13 +177,13 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
 }
 
 // Returns the moved lines of the bins, or the moved lines of the parts if there are no bins.
-std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
-    std::vector<BinTail> out;
-    for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
+std::vector<NoiseBinTail> CompositionMgf::make_bin_tails(double c, double first, double exact) const {
+    std::vector<NoiseBinTail> out;
+    for (const NoiseBin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
     if (bins_.empty())
         for (const SampledMgf& part : parts_) {
             const auto& [sigma, q, direction] = part.pair();
-            out.emplace_back(Bin{q, sigma, sigma, part.count(), 1, sigma}, direction, c, first, exact);
+            out.emplace_back(NoiseBin{q, sigma, sigma, part.count(), 1, sigma}, direction, c, first, exact);
         }
     return out;
 }
@@ -192,8 +192,8 @@ double CompositionMgf::length_by_tails(const Plan& plan, double first, double ne
     // `each` is the decay that each step needs, and `exact` is -ln of the allowed error of |phi(s)| = |M(c + is)/M(c)|
     // of a step. This error is at most a thousandth of `each`, and for a large `each` at most a thousandth of |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
-    const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
-    return least_length(first, need, reach, [&](double s) {
+    const std::vector<NoiseBinTail> tails = this->make_bin_tails(plan.c, first, exact);
+    return search_line_length(first, need, reach, [&](double s) {
         double total = 0.5 * mu2_ * s * s;
         for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += tails[j].log_decay(s);
         most = std::max(most, total);
@@ -201,9 +201,9 @@ double CompositionMgf::length_by_tails(const Plan& plan, double first, double ne
     });
 }
 
-double CompositionMgf::decay_from(const Plan& plan, double end, double log_inverse) const {
+double CompositionMgf::decay_beyond(const Plan& plan, double end, double log_inverse) const {
     double total = 0;
-    for (const BinTail& tail : tails(plan.c, end, log_inverse)) total += tail.log_decay(end);
+    for (const NoiseBinTail& tail : make_bin_tails(plan.c, end, log_inverse)) total += tail.log_decay(end);
     return total * (1 - 1e-12);
 }
 
@@ -221,7 +221,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
         return total;
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
-        if (need > 0.01 * parts_[j].count()) tails[j].sample();
+        if (need > 0.01 * parts_[j].count()) tails[j].sample_minorant_decay();
     // The decay must be large enough at all s beyond the length, and so at `reach`.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
@@ -234,13 +234,13 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     return HUGE_VAL;
 }
 
-Status CompositionMgf::place_for(const Plan& plan, double log_inverse) {
-    if (!bins_.empty()) arrange(plan.c, log_inverse - kCoarser);
+Status CompositionMgf::place_nodes_for_plan(const Plan& plan, double log_inverse) {
+    if (!bins_.empty()) arrange_levels(plan.c, log_inverse - kCoarser);
     const double most = std::max(plan.right.c, plan.c), length = plan.count * plan.step;
     double products = 0;
     const auto serves = [&](std::vector<SampledMgf>& parts) {
         for (SampledMgf& part : parts) {
-            if (!part.place(most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
+            if (!part.place_nodes(most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
             products += static_cast<double>(part.nodes()) * plan.count;
             if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
         }
@@ -252,17 +252,18 @@ Status CompositionMgf::place_for(const Plan& plan, double log_inverse) {
     return status;
 }
 
-std::vector<LogRatio> CompositionMgf::ratios(const Plan& plan) {
+std::vector<LogRatio> CompositionMgf::log_mgf_ratios(const Plan& plan) {
     const std::size_t n = plan.count;
     std::vector<LogRatio> ratios(n + 1);
     std::vector<double> xi_re(n), xi_im(n), rounding(n);
     for (SampledMgf& part : parts_) {
         work::spend(3 * kAbscissaUnits * plan.count);
-        const double rule = part.products(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
+        const double rule =
+            part.compute_mgf_ratios(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
         for (std::size_t m = 1; m <= n; ++m)
-            ratios[m].add(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
+            ratios[m].add_power(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
     }
-    for (Interpolation& some : interpolations_) some.add_to(ratios, plan.step);
+    for (Interpolation& some : interpolations_) some.add_to_ratios(ratios, plan.step);
     return ratios;
 }
 

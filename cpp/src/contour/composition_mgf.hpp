@@ -8,9 +8,9 @@
 
 #include "composition.hpp"
 #include "contour/inversion/host_sum.hpp"
+#include "contour/many_noise_multipliers/noise_bins.hpp"
+#include "contour/many_noise_multipliers/noise_interpolation.hpp"
 #include "contour/mgf/sampled_mgf.hpp"
-#include "contour/noise_levels/bins.hpp"
-#include "contour/noise_levels/interpolation.hpp"
 
 namespace tightdp::contour {
 
@@ -25,7 +25,7 @@ struct Effort {
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many distributions or for "replace", the cost does not
 // depend mainly on the length of the line, and there is only one effort.
-inline std::span<const Effort> efforts(const Composition& composition) {
+inline std::span<const Effort> list_inversion_efforts(const Composition& composition) {
     const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
@@ -41,41 +41,41 @@ class CompositionMgf {
 
     double total_count() const { return total_count_; }
     std::int64_t nodes() const;
-    void restart() { reach_ = -1; }
+    void restart_estimates() { reach_ = -1; }
 
     // Computes estimates of ln M and its derivatives at c, with more nodes if needed. Returns false if there would be
     // too many nodes.
-    bool at(double c, Cumulants& out);
+    bool estimate_cumulants(double c, Cumulants& out);
     Status choose_length(Plan& plan, double sd, double need, double log_inverse);
-    Status place_for(const Plan& plan, double log_inverse);
+    Status place_nodes_for_plan(const Plan& plan, double log_inverse);
     // Returns ln M(c) at the plan's abscissa with its error, from the nodes that were placed last.
-    CertifiedLogMgf certified(double c);
+    CertifiedLogMgf certified_log_mgf(double c);
     // Returns an upper bound on ln M(c).
-    double bounded(double c) { return sampled_bounded(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
-    // sampled() and sampled_bounded() return the same values as certified() and bounded(), but without the plain
-    // Gaussians.
-    CertifiedLogMgf sampled(double c);
-    double sampled_bounded(double c);
-    bool grouped() const { return !bins_.empty(); }
+    double log_mgf_upper(double c) { return sampled_log_mgf_upper(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
+    // sampled_log_mgf() and sampled_log_mgf_upper() return the same values as certified_log_mgf() and log_mgf_upper(),
+    // but without the plain Gaussians.
+    CertifiedLogMgf sampled_log_mgf(double c);
+    double sampled_log_mgf_upper(double c);
+    bool has_bins() const { return !bins_.empty(); }
 
     // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines (tail_bound/moved_line.hpp).
     // The direction must be "remove" or "add".
-    double decay_from(const Plan& plan, double end, double log_inverse) const;
+    double decay_beyond(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
-    std::vector<LogRatio> ratios(const Plan& plan);
+    std::vector<LogRatio> log_mgf_ratios(const Plan& plan);
 
-    void transform(const Plan& plan) { sum_.set(ratios(plan), plan, mu2_); }
-    CurveValue value(const Plan& plan, double epsilon) const { return sum_.value(plan, epsilon); }
+    void compute_ordinates(const Plan& plan) { sum_.set_ordinates(log_mgf_ratios(plan), plan, mu2_); }
+    CurveValue evaluate_curve(const Plan& plan, double epsilon) const { return sum_.evaluate_curve(plan, epsilon); }
 
   private:
-    void arrange(double c, double log_inverse);
-    std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
-    double reach(const Plan& plan, double log_inverse) const;
+    void arrange_levels(double c, double log_inverse);
+    std::vector<SampledMgf>& guide_mgfs() { return guides_.empty() ? parts_ : guides_; }
+    double longest_line(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
     // larger than `reach` if no such s is known. length_by_tails() uses moved lines, which do not exist for "replace".
     // length_by_cells() uses minorants (tail_bound/minorant.hpp), which are better for many distributions with large
     // noise.
-    std::vector<BinTail> tails(double c, double first, double exact) const;
+    std::vector<NoiseBinTail> make_bin_tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
@@ -84,7 +84,7 @@ class CompositionMgf {
     // bin's level with the smallest noise (its guide) stands for all levels of the bin. The trapezoid sum interpolates
     // ln M between levels, and parts_ holds the levels that are not interpolated.
     std::vector<Sampled> levels_;
-    std::vector<Bin> bins_;
+    std::vector<NoiseBin> bins_;
     std::vector<SampledMgf> guides_;
     std::vector<Interpolation> interpolations_;
     std::vector<SampledMgf> parts_;

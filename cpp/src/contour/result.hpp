@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compare.hpp"
+#include "min_max_clamp.hpp"
 
 namespace tightdp::contour {
 
@@ -24,11 +24,11 @@ struct Result {
 };
 
 // Returns the larger of the results for two directions. If one result is not certified, returns that result.
-TIGHTDP_HD inline Result worse(const Result& a, const Result& b) noexcept {
+TIGHTDP_HD inline Result worse_result(const Result& a, const Result& b) noexcept {
     if (a.status != Status::certified) return a;
     if (b.status != Status::certified) return b;
     Result r = a.upper < b.upper ? b : a;
-    r.lower = larger(a.lower, b.lower);
+    r.lower = max_value(a.lower, b.lower);
     r.nodes = a.nodes < b.nodes ? b.nodes : a.nodes;
     r.abscissae = a.abscissae < b.abscissae ? b.abscissae : a.abscissae;
     return r;

@@ -19,7 +19,7 @@ using std::size_t;
 // and fill a block of registers, which holds 8 * kLanes <= 64 numbers.
 constexpr size_t kScalar = 32;
 
-inline int log2_of(size_t m) {
+inline int fft_level(size_t m) {
     return __builtin_ctzll(m);
 }
 
@@ -81,7 +81,7 @@ inline void butterfly8_back(Complex (&t)[8]) {
 // --- The last passes. A block of registers holds kLanes rows, each of which is a sequence of 8 numbers. If `Sixteen`,
 // each pair of rows is a sequence of 16 numbers.
 
-inline void transpose_block(Complex (&t)[8]) {
+inline void transpose_fft_block(Complex (&t)[8]) {
     for (size_t b = 0; b < 8; b += kLanes) {
         Vec re[kLanes], im[kLanes];
         for (size_t l = 0; l < kLanes; ++l) re[l] = t[b + l].re, im[l] = t[b + l].im;
@@ -93,24 +93,24 @@ inline void transpose_block(Complex (&t)[8]) {
 
 // Returns the offset in memory of the vector t[i] of a block t. The vector is in row i % kLanes, and its first column
 // is (i / kLanes) * kLanes.
-inline size_t block_offset(size_t i) {
+inline size_t fft_block_offset(size_t i) {
     return (i % kLanes) * 8 + (i / kLanes) * kLanes;
 }
 
 template <bool Sixteen>
 inline void last_pass(const FftTables& w, double* re, double* im) {
     Complex t[8];
-    for (size_t i = 0; i < 8; ++i) t[i] = load(re + block_offset(i), im + block_offset(i));
+    for (size_t i = 0; i < 8; ++i) t[i] = load(re + fft_block_offset(i), im + fft_block_offset(i));
     if constexpr (Sixteen) {
         for (size_t i = 0; i < 8; ++i) {
             if (i % kLanes % 2) continue;
-            const size_t column = block_offset(i) % 8;
+            const size_t column = fft_block_offset(i) % 8;
             const Complex odd = t[i] - t[i + 1];
             t[i] = t[i] + t[i + 1];
             t[i + 1] = times(odd, load(w.re[4] + column, w.im[4] + column));
         }
     }
-    transpose_block(t);
+    transpose_fft_block(t);
     butterfly8(t);
     for (size_t i = 0; i < 8; ++i) store(re + i * kLanes, im + i * kLanes, t[i]);
 }
@@ -120,24 +120,24 @@ inline void first_pass_back(const FftTables& w, double* re, double* im) {
     Complex t[8];
     for (size_t i = 0; i < 8; ++i) t[i] = load(re + i * kLanes, im + i * kLanes);
     butterfly8_back(t);
-    transpose_block(t);
+    transpose_fft_block(t);
     if constexpr (Sixteen) {
         for (size_t i = 0; i < 8; ++i) {
             if (i % kLanes % 2) continue;
-            const size_t column = block_offset(i) % 8;
+            const size_t column = fft_block_offset(i) % 8;
             const Complex odd = times_conj(t[i + 1], load(w.re[4] + column, w.im[4] + column));
             t[i + 1] = t[i] - odd;
             t[i] = t[i] + odd;
         }
     }
-    for (size_t i = 0; i < 8; ++i) store(re + block_offset(i), im + block_offset(i), t[i]);
+    for (size_t i = 0; i < 8; ++i) store(re + fft_block_offset(i), im + fft_block_offset(i), t[i]);
 }
 
 // --- Radix-4 passes over a sequence of length m, in the conjugate-pair form, which needs only the roots w^j and w^2j.
 
 inline void pass4(const FftTables& w, double* re, double* im, size_t m) {
     const size_t q = m / 4;
-    const int level = log2_of(m);
+    const int level = fft_level(m);
     const double *c1 = w.re[level], *s1 = w.im[level], *c2 = w.re[level - 1], *s2 = w.im[level - 1];
     for (size_t j = 0; j < q; j += kLanes) {
         double *r = re + j, *i = im + j;
@@ -153,7 +153,7 @@ inline void pass4(const FftTables& w, double* re, double* im, size_t m) {
 
 inline void pass4_back(const FftTables& w, double* re, double* im, size_t m) {
     const size_t q = m / 4;
-    const int level = log2_of(m);
+    const int level = fft_level(m);
     const double *c1 = w.re[level], *s1 = w.im[level], *c2 = w.re[level - 1], *s2 = w.im[level - 1];
     for (size_t j = 0; j < q; j += kLanes) {
         double *r = re + j, *i = im + j;
@@ -197,7 +197,7 @@ void complex_inverse(const FftTables& w, double* re, double* im, size_t m) {
 void short_forward(const FftTables& w, double* re, double* im, size_t m) {
     for (size_t block = m; block > 1; block /= 2) {
         const size_t h = block / 2;
-        const double *c = w.re[log2_of(block)], *s = w.im[log2_of(block)];
+        const double *c = w.re[fft_level(block)], *s = w.im[fft_level(block)];
         for (size_t b = 0; b < m; b += block) {
             for (size_t j = b; j < b + h; ++j) {
                 const double dr = re[j] - re[j + h], di = im[j] - im[j + h];
@@ -214,7 +214,7 @@ void short_forward(const FftTables& w, double* re, double* im, size_t m) {
 void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
     for (size_t block = 2; block <= m; block *= 2) {
         const size_t h = block / 2;
-        const double *c = w.re[log2_of(block)], *s = w.im[log2_of(block)];
+        const double *c = w.re[fft_level(block)], *s = w.im[fft_level(block)];
         for (size_t b = 0; b < m; b += block) {
             for (size_t j = b; j < b + h; ++j) {
                 const double wr = c[j - b], wi = s[j - b];
@@ -233,8 +233,8 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
 // Calls group(j, real part of w_m^j, imaginary part of w_m^j, load, store) until all j < m/4 are done. If m/4 >=
 // kLanes, each call does the numbers j, ..., j + kLanes - 1, in vectors. Otherwise each call does j alone.
 template <class Group>
-inline void each_group(const FftTables& w, size_t m, Group group) {
-    const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
+inline void apply_to_fft_groups(const FftTables& w, size_t m, Group group) {
+    const double *c = w.re[fft_level(m)], *s = w.im[fft_level(m)];
     if (m / 4 >= kLanes) {
         const auto get = [](const double* p) { return load(p); };
         const auto put = [](double* p, Vec v) { store(p, v); };
@@ -249,9 +249,9 @@ inline void each_group(const FftTables& w, size_t m, Group group) {
 // Splits a sequence x of m real numbers. The sums x_j + x_{j+m/2} are the sequence for the even frequencies. Let q =
 // m/4 and d_j = x_j - x_{j+m/2}. The products of d_j - i d_{j+q} and w_m^j, for j < q, are the sequence for the odd
 // frequencies 1 + 4k.
-inline void split(const FftTables& w, const double* x, double* out, size_t m) {
+inline void split_fft_level(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;
-    each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
+    apply_to_fft_groups(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
         const auto a = get(x + j), b = get(x + j + q), c = get(x + j + 2 * q), d = get(x + j + 3 * q);
         const auto re = a - c, im = d - b;
         put(out + j, a + c);
@@ -261,10 +261,10 @@ inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     });
 }
 
-// Reverses split(), and multiplies the result by `scale`.
-inline void join(const FftTables& w, const double* x, double* out, size_t m, double scale) {
+// Reverses split_fft_level(), and multiplies the result by `scale`.
+inline void join_fft_level(const FftTables& w, const double* x, double* out, size_t m, double scale) {
     const size_t q = m / 4;
-    each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
+    apply_to_fft_groups(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
         const auto re = get(x + j + 2 * q), im = get(x + j + 3 * q);
         const auto dr = 2.0 * (re * wr + im * wi), di = 2.0 * (im * wr - re * wi);
         const auto a = get(x + j), b = get(x + j + q);
@@ -277,9 +277,9 @@ inline void join(const FftTables& w, const double* x, double* out, size_t m, dou
 
 }  // namespace
 
-void fft_forward(const FftTables& w, size_t n, const double* x, double* spectrum) {
+void run_forward_fft(const FftTables& w, size_t n, const double* x, double* spectrum) {
     for (size_t m = n; m >= 4; m /= 2, x = spectrum) {
-        split(w, x, spectrum, m);
+        split_fft_level(w, x, spectrum, m);
         double *re = spectrum + m / 2, *im = re + m / 4;
         if (m / 4 > kScalar)
             complex_forward(w, re, im, m / 4);
@@ -291,7 +291,7 @@ void fft_forward(const FftTables& w, size_t n, const double* x, double* spectrum
     spectrum[0] = even;
 }
 
-void fft_inverse(const FftTables& w, size_t n, const double* spectrum, double* x) {
+void run_inverse_fft(const FftTables& w, size_t n, const double* spectrum, double* x) {
     if (x != spectrum) __builtin_memcpy(x, spectrum, n * sizeof(double));
     const double first = x[0] + x[1];
     x[1] = x[0] - x[1];
@@ -302,7 +302,7 @@ void fft_inverse(const FftTables& w, size_t n, const double* spectrum, double* x
             complex_inverse(w, re, im, m / 4);
         else
             short_inverse(w, re, im, m / 4);
-        join(w, x, x, m, m == n ? 1.0 / static_cast<double>(n) : 1.0);
+        join_fft_level(w, x, x, m, m == n ? 1.0 / static_cast<double>(n) : 1.0);
     }
 }
 

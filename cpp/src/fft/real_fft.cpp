@@ -27,7 +27,7 @@ constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
 
 // Returns the number of roots e^{-2 pi i j / m}, j = 0, 1, ..., that a plan of length n stores. The passes at the
 // lengths m = n, n/2 and n/4 need only the roots of the first quarter turn.
-std::size_t table_size(std::size_t n, std::size_t m) {
+std::size_t count_fft_roots(std::size_t n, std::size_t m) {
     const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
     return count < 8 ? 8 : count;
 }
@@ -36,7 +36,7 @@ std::size_t table_size(std::size_t n, std::size_t m) {
 // A number goes through at most log2(n) additions, and through one product with a root where real numbers become
 // complex. There is one further product for every factor 4 of n, or for every factor 2 in the short scalar transforms
 // (fft.md, section 3).
-double layers_bound(std::size_t n) {
+double bound_fft_rounding(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
     return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
@@ -56,15 +56,15 @@ struct Plans {
 RealFft::RealFft(std::size_t n) : n_(n) {
     if (!std::has_single_bit(n) || n < kMinLength || n > kMaxLength)
         throw std::invalid_argument("length must be a power of two in [4, 2^30], got " + std::to_string(n));
-    kappa_ = layers_bound(n);
+    kappa_ = bound_fft_rounding(n);
     std::size_t total = 0;
-    for (std::size_t m = 2; m <= n; m *= 2) total += 2 * table_size(n, m);
+    for (std::size_t m = 2; m <= n; m *= 2) total += 2 * count_fft_roots(n, m);
     roots_ = AlignedArray(total);
     double* next = roots_.data();
     for (std::size_t m = 2; m <= n; m *= 2) {
-        const std::size_t count = table_size(n, m);
+        const std::size_t count = count_fft_roots(n, m);
         const int level = std::countr_zero(m);
-        TIGHTDP_SELECT_SIMD(fft_twiddles)(m, count, next, next + count);
+        TIGHTDP_SELECT_SIMD(compute_fft_roots)(m, count, next, next + count);
         tables_.re[level] = next;
         tables_.im[level] = next + count;
         next += 2 * count;
@@ -86,20 +86,20 @@ std::shared_ptr<const RealFft> RealFft::plan(std::size_t n) {
 }
 
 void RealFft::forward(const double* x, double* spectrum) const noexcept {
-    TIGHTDP_SELECT_SIMD(fft_forward)(tables_, n_, x, spectrum);
+    TIGHTDP_SELECT_SIMD(run_forward_fft)(tables_, n_, x, spectrum);
 }
 
 void RealFft::inverse(const double* spectrum, double* x) const noexcept {
-    TIGHTDP_SELECT_SIMD(fft_inverse)(tables_, n_, spectrum, x);
+    TIGHTDP_SELECT_SIMD(run_inverse_fft)(tables_, n_, spectrum, x);
 }
 
 void RealFft::multiply(const double* a, const double* b, double* out) const noexcept {
-    TIGHTDP_SELECT_SIMD(fft_multiply)(n_, a, b, out);
+    TIGHTDP_SELECT_SIMD(multiply_spectra)(n_, a, b, out);
 }
 
 void RealFft::power(const double* a, std::uint64_t k, double* out) const noexcept {
     const double nothing = std::exp2(-960.0 / static_cast<double>(k));  // |a|^2 < nothing means |a|^k < 2^-480
-    TIGHTDP_SELECT_SIMD(fft_power)(n_, a, k, nothing, out);
+    TIGHTDP_SELECT_SIMD(raise_spectrum)(n_, a, k, nothing, out);
 }
 
 double RealFft::power_bound(std::uint64_t k) noexcept {

@@ -29,7 +29,7 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
 
 }  // namespace
 
-void fft_twiddles(std::size_t m, std::size_t count, double* re, double* im) {
+void compute_fft_roots(std::size_t m, std::size_t count, double* re, double* im) {
     for (std::size_t j = 0; j < count; j += kLanes) {
         // t is the exact angle in units of pi/4, in [0, 4). This angle is folded to f in [0, 1].
         const Vec t = (static_cast<double>(j) + iota()) * (8.0 / static_cast<double>(m));

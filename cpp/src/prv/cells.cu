@@ -1,5 +1,5 @@
-// Computes the cells of a privacy loss distribution on a device, with one thread for each cell (prv/cell.hpp).
-#include "cell.hpp"
+// Computes the cells of a privacy loss distribution on a device, with one thread for each cell (prv/cell_mass.hpp).
+#include "cell_mass.hpp"
 #include "cells.cuda.hpp"
 #include "runtime/cuda_check.hpp"
 
@@ -11,7 +11,7 @@ constexpr int kThreads = 128;
 template <class L>
 __global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells, double* out) {
     const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-    if (i < cells.count) out[i] = prv::cell(law, cells, i);
+    if (i < cells.count) out[i] = prv::cell_mass(law, cells, i);
 }
 
 }  // namespace

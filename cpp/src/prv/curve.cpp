@@ -13,13 +13,13 @@ Curve::Curve(const double* p, std::size_t n, long long first, double h, double o
     Sums above{0, 0};
     const std::size_t blocks = n / kBlock;
     for (std::size_t b = 0; b < blocks; ++b) {
-        const long long start = block_start(b);
+        const long long start = curve_block_start(b);
         double mass, discounted;
-        TIGHTDP_SELECT_SIMD(prv_block_sums)
+        TIGHTDP_SELECT_SIMD(sum_curve_block)
         (p + (static_cast<std::size_t>(start) & (n - 1)), decay_.data(), kBlock, mass, discounted);
         above = {above.mass + mass, above.discounted * decay_[kBlock] + discounted};
         suffix_.push_back(above);
-        if (y(start) <= floor) break;
+        if (loss_at_point(start) <= floor) break;
     }
 }
 
@@ -33,14 +33,14 @@ double Curve::rounding_bound() const {
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 
-Curve::Sums Curve::above(long long i) const {
+Curve::Sums Curve::sums_above(long long i) const {
     const auto whole = static_cast<std::size_t>((end_ - 1 - i) / kBlock);
     const auto count = static_cast<std::size_t>(end_ - 1 - i) % kBlock;  // points of the block that is cut
     if (count == 0) return suffix_[whole - 1];
     const double* const p = p_ + (static_cast<std::size_t>(i + 1) & (n_ - 1));
-    const std::size_t lanes = count - count % 8;  // the points that prv_block_sums adds up, in its eight lanes
+    const std::size_t lanes = count - count % 8;  // the points that sum_curve_block adds up, in its eight lanes
     Sums sums{};
-    TIGHTDP_SELECT_SIMD(prv_block_sums)
+    TIGHTDP_SELECT_SIMD(sum_curve_block)
     (p, decay_.data(), static_cast<std::int64_t>(lanes), sums.mass, sums.discounted);
     for (std::size_t j = lanes; j < count; ++j) {
         sums.mass += p[j];
@@ -52,19 +52,19 @@ Curve::Sums Curve::above(long long i) const {
 }
 
 double Curve::delta_at(long long i) const {
-    const Sums sums = above(i);
+    const Sums sums = sums_above(i);
     return sums.mass - sums.discounted * decay_[1];
 }
 
 double Curve::delta(double eps) const {
-    const long long lowest = block_start(suffix_.size() - 1) - 1;
+    const long long lowest = curve_block_start(suffix_.size() - 1) - 1;
     const double nearest = std::clamp((eps - offset_) / h_, static_cast<double>(lowest), static_cast<double>(end_));
     auto i = static_cast<long long>(nearest);  // after the two loops below, the last point that is at most eps
-    while (i > lowest && y(i) > eps) --i;
-    while (i < end_ - 1 && y(i + 1) <= eps) ++i;
+    while (i > lowest && loss_at_point(i) > eps) --i;
+    while (i < end_ - 1 && loss_at_point(i + 1) <= eps) ++i;
     if (i >= end_ - 1) return 0;
-    const Sums sums = above(i);
-    return sums.mass - sums.discounted * std::exp(eps - y(i + 1));
+    const Sums sums = sums_above(i);
+    return sums.mass - sums.discounted * std::exp(eps - loss_at_point(i + 1));
 }
 
 double Curve::epsilon(double target) const {
@@ -76,18 +76,19 @@ double Curve::epsilon(double target) const {
         const Sums& all = suffix_.back();
         const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
         if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;
-        return y(block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
+        return loss_at_point(curve_block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
     }
     // delta is at least the target at the start of block b, and less than the target at the end of the block.
-    long long i = block_start(b), end = i + kBlock;
+    long long i = curve_block_start(b), end = i + kBlock;
     while (end - i > 1) {
         const long long middle = i + (end - i) / 2;
         (delta_at(middle) >= target ? i : end) = middle;
     }
     // The curve between points i and i + 1 is delta(eps) = mass - discounted e^{eps - y_{i+1}}.
-    const auto [mass, discounted] = above(i);
-    if (!(discounted > 0) || mass <= target) return y(i);
-    return std::clamp(y(i + 1) + std::log((mass - target) / discounted), y(i), y(i + 1));
+    const auto [mass, discounted] = sums_above(i);
+    if (!(discounted > 0) || mass <= target) return loss_at_point(i);
+    return std::clamp(loss_at_point(i + 1) + std::log((mass - target) / discounted), loss_at_point(i),
+                      loss_at_point(i + 1));
 }
 
 }  // namespace tightdp::prv

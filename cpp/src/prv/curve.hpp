@@ -11,11 +11,11 @@
 namespace tightdp {
 
 // Computes sum = sum_j p[j] and weighted = sum_j p[j] decay[j]. `count` is a multiple of eight.
-TIGHTDP_DECLARE_SIMD(void, prv_block_sums,
+TIGHTDP_DECLARE_SIMD(void, sum_curve_block,
                      (const double* p, const double* decay, std::int64_t count, double& sum, double& weighted))
 
 // Returns the sum of the squares of p[j]. `count` is a multiple of sixteen.
-TIGHTDP_DECLARE_SIMD(double, prv_sum_squares, (const double* p, std::int64_t count))
+TIGHTDP_DECLARE_SIMD(double, sum_curve_squares, (const double* p, std::int64_t count))
 
 }  // namespace tightdp
 
@@ -55,14 +55,13 @@ class Curve {
 
     // Returns the sums over the points i + 1 to end_ - 1, where `from` is the loss at point i + 1. Preconditions: i <
     // end_ - 1, and point i + 1 does not lie below the lowest block that has a suffix sum.
-    Sums above(long long i) const;
+    Sums sums_above(long long i) const;
 
-    // Returns delta at the loss y_i. The preconditions are those of above().
+    // Returns delta at the loss y_i. The preconditions are those of sums_above().
     double delta_at(long long i) const;
 
-    double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
-    double y(long long i) const { return static_cast<double>(i) * h_ + offset_; }
-    long long block_start(std::size_t b) const { return end_ - static_cast<long long>(b + 1) * kBlock; }
+    double loss_at_point(long long i) const { return static_cast<double>(i) * h_ + offset_; }
+    long long curve_block_start(std::size_t b) const { return end_ - static_cast<long long>(b + 1) * kBlock; }
 
     const double* p_;
     std::size_t n_;

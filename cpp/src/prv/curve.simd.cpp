@@ -4,7 +4,7 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-void prv_block_sums(const double* p, const double* decay, std::int64_t count, double& total, double& weighted) {
+void sum_curve_block(const double* p, const double* decay, std::int64_t count, double& total, double& weighted) {
     constexpr int kVectors = 8 / kLanes;  // eight partial sums on every machine, so that each sum has few additions
     Vec a[kVectors]{}, b[kVectors]{};
     for (std::int64_t j = 0; j < count; j += 8)
@@ -22,7 +22,7 @@ void prv_block_sums(const double* p, const double* decay, std::int64_t count, do
     weighted = sum(b[0]);
 }
 
-double prv_sum_squares(const double* p, std::int64_t count) {
+double sum_curve_squares(const double* p, std::int64_t count) {
     Vec a{}, b{};
     for (std::int64_t j = 0; j < count; j += 2 * kLanes) {
         const Vec v = load(p + j), w = load(p + j + kLanes);

@@ -16,7 +16,7 @@ constexpr double kFar = 40;
 
 // Returns the sum over i of kMillsRatio.c[4 i + First] y4^i.
 template <int First>
-TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
+TIGHTDP_VINLINE Vec edge_mills_part(Vec y4) {
     constexpr int n = decltype(kMillsRatio)::size, top = First + (n - 1 - First) / 4 * 4;
     Vec sum = splat(kMillsRatio.c[top]);
 #pragma GCC unroll 8
@@ -26,42 +26,43 @@ TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
 
 // Evaluates the polynomial kMillsRatio of tightdp/special/mills.hpp in four independent parts, so that chains of
 // dependent operations are short.
-TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
+TIGHTDP_VINLINE Vec edge_mills_polynomial(Vec y) {
     const Vec y2 = y * y, y4 = y2 * y2;
-    return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) + y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
+    return (edge_mills_part<0>(y4) + y * edge_mills_part<1>(y4)) +
+           y2 * (edge_mills_part<2>(y4) + y * edge_mills_part<3>(y4));
 }
 
 // Returns g(z), which is Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0. With `magnitude` = |z|, Mills' ratio is
 // R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|), where c is kMillsCenter. Both quotients are computed from
 // `inverse` = 1/((|z| + c)(1 + |z|)).
-TIGHTDP_VINLINE Vec signed_tail(Vec z, Vec magnitude, Vec inverse) {
+TIGHTDP_VINLINE Vec edge_signed_tail(Vec z, Vec magnitude, Vec inverse) {
     const Vec y = (magnitude - kMillsCenter) * ((1.0 + magnitude) * inverse);
-    const Vec ratio = mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);
+    const Vec ratio = edge_mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);
     const Vec tail = kInvSqrtTwoPi * exp(-0.5 * (z * z)) * ratio;
     return select(z < 0.0, tail, -tail);
 }
 
-TIGHTDP_VINLINE Vec magnitude_of(Vec z) {
+TIGHTDP_VINLINE Vec edge_magnitude(Vec z) {
     return min(abs(z), splat(1e3));
 }
 
-TIGHTDP_VINLINE Vec denominator(Vec magnitude) {
+TIGHTDP_VINLINE Vec edge_denominator(Vec magnitude) {
     return (magnitude + kMillsCenter) * (1.0 + magnitude);
 }
 
-TIGHTDP_VINLINE Vec signed_tail(Vec z) {
-    const Vec magnitude = magnitude_of(z);
-    return signed_tail(z, magnitude, 1.0 / denominator(magnitude));
+TIGHTDP_VINLINE Vec edge_signed_tail(Vec z) {
+    const Vec magnitude = edge_magnitude(z);
+    return edge_signed_tail(z, magnitude, 1.0 / edge_denominator(magnitude));
 }
 
 // Returns w0 g(z0) + w1 g(z1), with one division for both terms.
-TIGHTDP_VINLINE Vec signed_tails(Vec z0, double w0, Vec z1, double w1) {
-    const Vec m0 = magnitude_of(z0), m1 = magnitude_of(z1), d0 = denominator(m0), d1 = denominator(m1);
+TIGHTDP_VINLINE Vec edge_signed_tails(Vec z0, double w0, Vec z1, double w1) {
+    const Vec m0 = edge_magnitude(z0), m1 = edge_magnitude(z1), d0 = edge_denominator(m0), d1 = edge_denominator(m1);
     const Vec inverse = 1.0 / (d0 * d1);
-    return w0 * signed_tail(z0, m0, inverse * d1) + w1 * signed_tail(z1, m1, inverse * d0);
+    return w0 * edge_signed_tail(z0, m0, inverse * d1) + w1 * edge_signed_tail(z1, m1, inverse * d0);
 }
 
-TIGHTDP_VINLINE std::int64_t count_negative(Vec z, std::int64_t valid) {
+TIGHTDP_VINLINE std::int64_t count_edges_left(Vec z, std::int64_t valid) {
     std::int64_t n = 0;
     for (int l = 0; l < kLanes && l < valid; ++l) n += z[l] < 0;
     return n;
@@ -83,9 +84,9 @@ EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double
         const Vec near = log(select(reached, numerator * inverse_q, splat(1.0)));
         const Vec t = select(y > kFar, y - log_q, near);
         const Vec z0 = select(reached, sigma * t + half, splat(-1e3)), z1 = z0 - shift;
-        store(out + j, w1 > 0 ? signed_tails(z0, w0, z1, w1) : w0 * signed_tail(z0));
-        if (z0[0] < 0) left.base += count_negative(z0, count - j);
-        if (z1[0] < 0) left.shifted += count_negative(z1, count - j);
+        store(out + j, w1 > 0 ? edge_signed_tails(z0, w0, z1, w1) : w0 * edge_signed_tail(z0));
+        if (z0[0] < 0) left.base += count_edges_left(z0, count - j);
+        if (z1[0] < 0) left.shifted += count_edges_left(z1, count - j);
     }
     return left;
 }
@@ -96,8 +97,8 @@ EdgesLeft prv_edges_gaussian(double mu, double h, double first, std::int64_t cou
     for (std::int64_t j = 0; j < count; j += kLanes) {
         const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
         const Vec z = y * inverse - 0.5 * mu;
-        store(out + j, signed_tail(z));
-        if (z[0] < 0) left.base += count_negative(z, count - j);
+        store(out + j, edge_signed_tail(z));
+        if (z[0] < 0) left.base += count_edges_left(z, count - j);
     }
     return left;
 }

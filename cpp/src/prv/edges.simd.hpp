@@ -1,4 +1,4 @@
-// The loops of prv::cells, compiled once for each instruction set (edges.simd.cpp).
+// The loops of prv::prv_cells, compiled once for each instruction set (edges.simd.cpp).
 #pragma once
 
 #include <cstdint>

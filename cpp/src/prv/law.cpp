@@ -3,7 +3,7 @@
 #include <numbers>
 #include <vector>
 
-#include "cell.hpp"
+#include "cell_mass.hpp"
 #include "edges.simd.hpp"
 #include "tightdp/special/log_ndtri.hpp"
 #include "tightdp/special/normal.hpp"
@@ -21,20 +21,20 @@ struct Overload : F... {
 };
 
 // Returns a z with 1 - Phi(z) <= tail. This z is slightly larger than the smallest one.
-double deviations(double tail) {
+double prv_tail_deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
 
 // Returns the relative error of a computed tail at z standard deviations: z^2 u for the exponent -z^2/2, and 16 u for
 // the rest.
-double tail_error(double z) {
+double prv_tail_error(double z) {
     return (16 + z * z) * u;
 }
 
 // --- Supports
 
 Support support_of(const GaussianLaw& law, double tail) {
-    const double z = deviations(0.5 * tail), middle = 0.5 * law.mu * law.mu;
+    const double z = prv_tail_deviations(0.5 * tail), middle = 0.5 * law.mu * law.mu;
     const double low = middle - law.mu * z, high = middle + law.mu * z;
     return {low, high, tail, tail * (std::max(-low, high) + law.mu)};
 }
@@ -47,12 +47,12 @@ Support support_of(const PureLaw& law, double) {
     return {-law.eps, law.eps, 0, 0};
 }
 
-double loss_at(const SampledLaw& law, double z) {  // z = x/sigma
+double prv_sampled_loss(const SampledLaw& law, double z) {  // z = x/sigma
     return sampled_loss(z / law.sigma - 0.5 / (law.sigma * law.sigma), law.q);
 }
 
 Support support_of(const SampledLaw& law, double tail) {
-    const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
+    const double half = 0.5 * tail, shift = 1 / law.sigma, far = prv_tail_deviations(half);
     double right = far;  // right end of the range of x (SampledLaw), in units of sigma
     if (!law.add) {
         // Bisects for a z with (1-q) G(z + 1/sigma) + q G(z) <= half, where G = 1 - Phi. Here z is the distance from
@@ -65,7 +65,7 @@ Support support_of(const SampledLaw& law, double tail) {
         }
         right = shift + high;
     }
-    const double low = loss_at(law, -far), high = loss_at(law, right);
+    const double low = prv_sampled_loss(law, -far), high = prv_sampled_loss(law, right);
     // The loss is a 1/sigma^2-Lipschitz function of x. The integral of x - edge over a normal tail of mass p beyond an
     // edge is at most p sigma (2 + d). Here d is the distance, in units of sigma, by which the centre lies beyond the
     // edge.
@@ -103,7 +103,7 @@ Mean mean_of(const SampledLaw& law) {
                last = static_cast<std::int64_t>(std::ceil(right / step));
     double sum = 0, magnitude = 0;
     for (std::int64_t i = first; i <= last; ++i) {
-        const double z = static_cast<double>(i) * step, loss = loss_at(law, z);
+        const double z = static_cast<double>(i) * step, loss = prv_sampled_loss(law, z);
         const double weight =
             law.add ? -normal_density(z) : (1 - law.q) * normal_density(z) + law.q * normal_density(z - shift);
         sum += weight * loss;
@@ -147,22 +147,23 @@ void cells_of(const SampledLaw& law, double h, long long first, std::int64_t cou
 
 void cells_of(const LaplaceLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
-    for (std::int64_t i = 0; i < count; ++i) out[i] = cell(law, lattice, i);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = cell_mass(law, lattice, i);
 }
 
 void cells_of(const PureLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
     std::fill_n(out, count, 0.0);
-    for (const double atom : {-law.eps, law.eps}) out[lattice.at(atom)] = cell(law, lattice, lattice.at(atom));
+    for (const double atom : {-law.eps, law.eps})
+        out[lattice.index_at(atom)] = cell_mass(law, lattice, lattice.index_at(atom));
 }
 
 }  // namespace
 
-Support support(const Law& law, double tail) {
+Support prv_support(const Law& law, double tail) {
     return std::visit([&](const auto& l) { return support_of(l, tail); }, law);
 }
 
-Mean mean(const Law& law) {
+Mean prv_mean(const Law& law) {
     return std::visit([](const auto& l) { return mean_of(l); }, law);
 }
 
@@ -171,7 +172,7 @@ double edge_error(const Law& law, const Support& s) {
     return std::visit(Overload{
                           [&](const GaussianLaw& l) {
                               const double z = reach / l.mu + l.mu;
-                              return kMillsAtZero * tail_error(z) * l.mu +
+                              return kMillsAtZero * prv_tail_error(z) * l.mu +
                                      (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
                           },
                           [&](const SampledLaw& l) {
@@ -179,18 +180,18 @@ double edge_error(const Law& law, const Support& s) {
                               const double shift = 1 / l.sigma, z = std::min(9 + shift, 40.0);
                               const double t = std::max(reach - std::log(l.q), shift * (40 + 0.5 * shift));
                               const double argument = (8 * t + 8 * shift * shift + 16) * u;
-                              return kMillsAtZero * tail_error(z) * shift + argument + 16 * u * reach;
+                              return kMillsAtZero * prv_tail_error(z) * shift + argument + 16 * u * reach;
                           },
                           [&](const auto&) { return 8 * u * reach; },
                       },
                       law);
 }
 
-void cells(const Law& law, double h, long long first, std::int64_t count, double* out) {
+void prv_cells(const Law& law, double h, long long first, std::int64_t count, double* out) {
     std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
 }
 
-Law reversed(const Law& law) {
+Law reverse_law(const Law& law) {
     if (const auto* sampled = std::get_if<SampledLaw>(&law))
         return SampledLaw{sampled->sigma, sampled->q, !sampled->add};
     return law;  // the other distributions are equal to those of their reversed pairs

@@ -22,7 +22,7 @@ struct Mean {
 };
 
 // Returns a bound on the distance between E[Y] and the mean of Y given that Y lies in the support, for tail < 1.
-inline double truncation_of_mean(const Mean& mean, const Support& s) {
+inline double prv_mean_truncation(const Mean& mean, const Support& s) {
     return 1.01 * (s.tail_moment + std::fabs(mean.value) * s.tail) / (1 - s.tail);
 }
 
@@ -54,10 +54,10 @@ struct SampledLaw {
 using Law = std::variant<GaussianLaw, LaplaceLaw, PureLaw, SampledLaw>;
 
 // Returns a support whose `tail` is at most the given one, which is in (0, 1).
-Support support(const Law& law, double tail);
+Support prv_support(const Law& law, double tail);
 
 // Returns the mean of the loss.
-Mean mean(const Law& law);
+Mean prv_mean(const Law& law);
 
 // Returns a d such that the rounding errors of the distribution function have the effect of displacing the ends of
 // cells by at most d. These ends, called edges, lie in the support.
@@ -66,9 +66,9 @@ double edge_error(const Law& law, const Support& s);
 // Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each out[i] is within a relative
 // 2^-51 of the probability of a cell whose edges are displaced by at most edge_error(). At most two cells have an
 // absolute error of 2^-52 instead.
-void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
+void prv_cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).
-Law reversed(const Law& law);
+Law reverse_law(const Law& law);
 
 }  // namespace tightdp::prv

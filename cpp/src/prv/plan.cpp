@@ -1,5 +1,5 @@
-// Chooses the grid of one composition (docs/theory/prv.md, section 3, which follows the paper that composition.hpp
-// names). A support is an interval that contains a loss except with a small probability.
+// Chooses the grid of one composition (docs/theory/prv.md, section 3, which follows the paper that
+// epsilon_and_delta.hpp names). A support is an interval that contains a loss except with a small probability.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ struct Range {
 
 // Intersects a range with bounds that need no moments. These bounds come from the ends of all supports and, if the
 // moments are unknown, from Hoeffding's inequality.
-Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
-                           double log_inverse) {
+Range narrow_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
+                         double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;
     const bool hoeffding = !std::isfinite(range.high);
     for (std::size_t j = 0; j < parts.size(); ++j) {
@@ -40,8 +40,8 @@ Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std
         low += k * supports[j].low;
         high += k * supports[j].high;
         if (!hoeffding) continue;
-        const Mean m = mean(parts[j].law);
-        mean_sum += k * (m.value + m.error + truncation_of_mean(m, supports[j]));
+        const Mean m = prv_mean(parts[j].law);
+        mean_sum += k * (m.value + m.error + prv_mean_truncation(m, supports[j]));
         squares += k * width * width;
     }
     if (hoeffding) range.high = mean_sum + std::sqrt(0.5 * squares * log_inverse);
@@ -52,15 +52,15 @@ Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std
 
 }  // namespace
 
-Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_moments,
-          const Request& request) {
+Plan plan_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
+                 const Request& request) {
     const double k = total_count(parts), delta_error = request.delta_error;
     Plan plan;
     plan.mesh_failure = kMeshShare * delta_error;
     plan.outside = (kSumShare + kSingleShare) * delta_error;
     double displacement = 0, widest = 0;
     for (const Run& part : parts) {
-        const Support s = support(part.law, kSingleShare * delta_error / k);
+        const Support s = prv_support(part.law, kSingleShare * delta_error / k);
         displacement = std::max(displacement, 2 * edge_error(part.law, s));
         widest = std::max(widest, s.high - s.low);
         plan.supports.push_back(s);
@@ -68,16 +68,16 @@ Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_mom
     const double log_inverse = std::log(2 / (kSumShare * delta_error));
     const Range moment_range{-reversed_moments.reversed_quantile(log_inverse),
                              moments.upper_quantile(log_inverse)};
-    const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
+    const Range range = narrow_by_supports(moment_range, parts, plan.supports, log_inverse);
 
     // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k steps. The loss of
     // each step is rounded to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
     const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
     const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
     const double width = range.high - range.low + 2 * margin;
-    // The circle is the grid, whose last point is followed by its first (composition.hpp). It has room for two further
-    // blocks of Curve::kBlock points: one because it starts at a multiple of a block, and one for the cells at its
-    // ends.
+    // The circle is the grid, whose last point is followed by its first (epsilon_and_delta.hpp). It has room for two
+    // further blocks of Curve::kBlock points: one because it starts at a multiple of a block, and one for the cells at
+    // its ends.
     constexpr double kSpare = 2 * Curve::kBlock;
     const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
     plan.step = width / (points - kSpare);

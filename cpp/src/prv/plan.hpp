@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "moments.hpp"
+#include "moment_bounds.hpp"
 
 namespace tightdp::prv {
 
@@ -22,7 +22,7 @@ struct Plan {
 };
 
 // Makes a plan for `parts`, which is not empty. Throws TooLarge.
-Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_moments,
-          const Request& request);
+Plan plan_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
+                 const Request& request);
 
 }  // namespace tightdp::prv

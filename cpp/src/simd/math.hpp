@@ -61,7 +61,7 @@ TIGHTDP_VINLINE Vec expm1(Vec x) {
 
 // Returns ln(y) + quotient for a positive normal number y and |quotient| <= 2^-53. The relative error is at most
 // 1.3 * 2^-53.
-TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
+TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
     const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;
     const Mask e_bits = shift >> 52;
@@ -81,9 +81,13 @@ TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
 }
 
 // Returns ln(y) + correction / y, for |correction| <= 2^-53 y.
-TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) { return log_plus(y, correction / y); }
+TIGHTDP_VINLINE Vec vec_log_corrected(Vec y, Vec correction) {
+    return vec_log_plus(y, correction / y);
+}
 
-TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
+TIGHTDP_VINLINE Vec log(Vec y) {
+    return vec_log_plus(y, splat(0.0));
+}
 
 // Returns ln(1 + x) for x > -1. The relative error is at most 1.4 * 2^-53.
 TIGHTDP_VINLINE Vec log1p(Vec x) {
@@ -92,7 +96,7 @@ TIGHTDP_VINLINE Vec log1p(Vec x) {
     // The rounding error of y is computed by exact differences. The formula depends on which of 1 and x is larger
     // (Dekker).
     const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
-    return log_corrected(y, correction);
+    return vec_log_corrected(y, correction);
 }
 
 struct Cis {
@@ -103,7 +107,7 @@ struct Cis {
 // Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
 // 2^-53 for larger |x|. For a larger |x|, a multiple of pi/2 is first subtracted from x. The number pi/2 is split into
 // three parts for this, so that the error of the difference is below 2^-83 |x|.
-TIGHTDP_VINLINE Cis cism1(Vec x) {
+TIGHTDP_VINLINE Cis vec_cis_minus_one(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;
     Vec r = x - n * 0x1.921fb544p+0;

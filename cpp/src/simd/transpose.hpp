@@ -11,7 +11,7 @@ namespace tightdp::TIGHTDP_ISA {
 // In each group, the last S numbers of `a` are exchanged with the first S numbers of `b`. After the calls for all i
 // without the bit S, each block of 2 S x 2 S numbers has exchanged its two off-diagonal blocks of S x S numbers.
 template <int S, int... L>
-TIGHTDP_VINLINE void exchange(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
+TIGHTDP_VINLINE void exchange_vec_lanes(Vec& a, Vec& b, std::integer_sequence<int, L...>) {
     const Vec low = __builtin_shufflevector(a, b, ((L & S) == 0 ? L : kLanes + L - S)...);
     b = __builtin_shufflevector(a, b, ((L & S) == 0 ? L + S : kLanes + L)...);
     a = low;
@@ -21,7 +21,7 @@ template <int S>
 TIGHTDP_VINLINE void exchange_rows(Vec (&rows)[kLanes]) {
     if constexpr (S < kLanes) {
         for (int i = 0; i < kLanes; ++i)
-            if ((i & S) == 0) exchange<S>(rows[i], rows[i + S], std::make_integer_sequence<int, kLanes>{});
+            if ((i & S) == 0) exchange_vec_lanes<S>(rows[i], rows[i + S], std::make_integer_sequence<int, kLanes>{});
         exchange_rows<2 * S>(rows);
     }
 }

@@ -2,21 +2,21 @@
 // host.
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
-#include "contour/batch/setting.hpp"
+#include "contour/batch/batch_setting.hpp"
+#include "contour/many_noise_multipliers/noise_bins.hpp"
+#include "contour/many_noise_multipliers/noise_interpolation.hpp"
 #include "contour/mgf/node_sums.hpp"
-#include "contour/noise_levels/bins.hpp"
-#include "contour/noise_levels/interpolation.hpp"
 #include "contour/tail_bound/moved_line_tail.hpp"
 #include "runtime/team.hpp"
 
 void bind_contour(py::module_& m) {
-    using tightdp::contour::add_or_remove;
+    using tightdp::contour::contour_direction;
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
     using namespace py::literals;
     m.def(
         "contour_log_decay",
         [](double sigma, double q, bool add, double c, double s) {
-            return tightdp::contour::MovedLineTail({sigma, q, add_or_remove(add)}, c, s, 20).log_decay(s);
+            return tightdp::contour::MovedLineTail({sigma, q, contour_direction(add)}, c, s, 20).log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     // Returns the real and the imaginary parts of xi_m, m = 1..count (contour/mgf/node_sums.hpp). The number of nodes
@@ -28,7 +28,7 @@ void bind_contour(py::module_& m) {
             if (n % tightdp::contour::kNodeBlock || weights.size() != n) throw std::invalid_argument("blocks of nodes");
             Doubles re(count), im(count);
             using namespace tightdp;  // for the namespaces of the instruction sets
-            TIGHTDP_SELECT_SIMD(contour_products)
+            TIGHTDP_SELECT_SIMD(sum_mgf_phases)
             (loss.data(), sign, weights.data(), n, step, count, re.mutable_data(), im.mutable_data());
             return py::make_tuple(re, im);
         },
@@ -36,24 +36,26 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {
-            return tightdp::contour::BinTail({q, low, high, 1, 2, low}, add_or_remove(add), c, s, 20).log_decay(s);
+            return tightdp::contour::NoiseBinTail({q, low, high, 1, 2, low}, contour_direction(add), c, s, 20)
+                .log_decay(s);
         },
         "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     m.def("contour_interpolation_error", &tightdp::contour::interpolation_error, "rho"_a, "nodes"_a);
     m.def(
         "contour_cell",
         [](double middle, double half, double rho, double left, double right, double sigma) {
-            const double height = tightdp::contour::height_between(middle, half, rho, left, right);
-            const auto box = tightdp::contour::box_of(left, right, height, sigma);
+            const double height = tightdp::contour::ellipse_height_between(middle, half, rho, left, right);
+            const auto box = tightdp::contour::noise_box(left, right, height, sigma);
             return py::make_tuple(box.real, box.imaginary);
         },
         "middle"_a, "half"_a, "rho"_a, "left"_a, "right"_a, "sigma"_a);
-    // Returns (tau, D, the largest |ln G|), which contour/noise_levels/near_level.hpp defines.
+    // Returns (tau, D, the largest |ln G|), which contour/many_noise_multipliers/near_level.hpp defines.
     m.def(
         "contour_near_level",
         [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
-            const tightdp::contour::NearLevel near({sigma, q, add_or_remove(add)}, c, radius);
-            return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
+            const tightdp::contour::NearLevel near({sigma, q, contour_direction(add)}, c, radius);
+            return py::make_tuple(near.tau, near.bound_level_distance({real, imaginary}),
+                                  near.bound_level_log_factor({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
     // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). Here M is the moment
@@ -68,13 +70,13 @@ void bind_contour(py::module_& m) {
             using namespace tightdp::contour;
             std::vector<Sampled> levels;
             for (std::size_t i = 0; i < sigmas.size(); ++i) levels.push_back({sigmas[i], q, counts[i]});
-            auto made = Interpolation::of(levels, add_or_remove(add), c, log_inverse);
+            auto made = Interpolation::make_interpolation(levels, contour_direction(add), c, log_inverse);
             if (!made) return py::none();
             for (SampledMgf& node : made->nodes())
-                if (!node.place(std::max(c, other), step * static_cast<double>(count), 35, kMaxNodes))
+                if (!node.place_nodes(std::max(c, other), step * static_cast<double>(count), 35, kMaxNodes))
                     return py::none();
             std::vector<LogRatio> ratios(count + 1);
-            made->add_to(ratios, step);
+            made->add_to_ratios(ratios, step);
             py::array_t<double> rows({static_cast<py::ssize_t>(count), py::ssize_t{4}});
             for (std::int64_t i = 0; i < count; ++i) {
                 const LogRatio& one = ratios[i + 1];
@@ -83,7 +85,7 @@ void bind_contour(py::module_& m) {
             }
             const CertifiedLogMgf k = made->log_mgf();
             return py::make_tuple(made->nodes().size(), py::make_tuple(k.value, k.rule, k.rounding),
-                                  made->bounded(other), rows);
+                                  made->log_mgf_upper(other), rows);
         },
         "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
     // Returns (lower, upper, status, nodes, abscissae) of each setting, under add_or_remove. The lanes of a warp

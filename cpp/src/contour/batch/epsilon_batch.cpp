@@ -21,17 +21,17 @@ namespace {
 // chunks, the shared counter would cost more.
 constexpr std::int64_t kChunk = 16;
 
-void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
-         unsigned char& status) {
+void bound_one_setting(double sigma, double q, double steps, double delta, double tolerance, double& lower,
+                       double& upper, unsigned char& status) {
     const bool plain = q == 1;
     const Sampled sampled{sigma, q, steps};
     const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
     Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
     // The direction "add" changes neither end if its largest loss is at most the lower end for "remove".
-    const double most = steps * largest_add_loss(q) * (1 + 18 * kUnitRoundoff);
+    const double most = steps * bound_add_loss_directly(q) * (1 + 18 * kUnitRoundoff);
     if (r.status == Status::certified && !plain && !(most <= r.lower))
-        r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
+        r = worse_result(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
     const bool certified = r.status == Status::certified;
     lower = certified ? r.lower : 0;
     upper = certified ? r.upper : HUGE_VAL;
@@ -86,7 +86,7 @@ void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const d
     const auto body = [&] {
         for (std::int64_t from; (from = next.fetch_add(kChunk)) < n;)
             for (std::int64_t i = from; i < std::min(n, from + kChunk); ++i)
-                one(sigma[i], q[i], steps[i], delta[i], tolerance, lower[i], upper[i], status[i]);
+                bound_one_setting(sigma[i], q[i], steps[i], delta[i], tolerance, lower[i], upper[i], status[i]);
     };
     Helpers helpers(static_cast<int>(std::min<std::int64_t>(threads, n / kChunk + 1)) - 1, body);
     body();

@@ -1,11 +1,11 @@
 // Computes bounds on epsilon for many settings on a device. Each warp computes one setting at a time, with the formulas
-// of setting.hpp.
+// of batch_setting.hpp.
 #include <algorithm>
 
 #include "epsilon_batch.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 #include "runtime/warp_team.cuh"
-#include "setting.hpp"
+#include "batch_setting.hpp"
 
 namespace tightdp::cuda {
 namespace {

@@ -1,7 +1,8 @@
 // Certified bounds on delta(epsilon) and epsilon(delta) of a Curve (plan.hpp) by the trapezoid sum
 // (docs/theory/contour.md, sections 1 and 6). In addition to the members that the planner uses, a Curve has
-//     void transform(plan)                computes the ordinates of the trapezoid sum (trapezoid_sum.hpp)
-//     CurveValue value(plan, epsilon)     computes the sum at epsilon from the ordinates
+//     void compute_ordinates(plan)        computes the ordinates of the trapezoid sum (trapezoid_sum.hpp)
+//     CurveValue evaluate_curve(plan, epsilon)
+//                                         computes the sum at epsilon from the ordinates
 //     long nodes()                        returns the number of nodes
 //     kEnough                             Newton's iteration ends when the sum misses delta by less than
 //                                         kEnough times the error of the sum
@@ -12,7 +13,7 @@
 namespace tightdp::contour {
 
 // Returns a certified result with the error terms of a value, multiplied by `unit`.
-TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
+TIGHTDP_HD inline Result certified_result(const CurveValue& v, double unit) noexcept {
     Result r;
     r.status = Status::certified;
     r.aliasing = v.aliasing * unit;
@@ -25,10 +26,11 @@ TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
 // Finds the root e of S(e) = delta, where S(e) is the trapezoid sum at the epsilon e. If S(e) does not exceed its own
 // error, or does not fall at e, then e is taken to be right of the root.
 template <class Curve>
-TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e, CurveValue& v) {
+TIGHTDP_HD_STAGE bool find_trapezoid_root(const Curve& curve, const Plan& plan, double delta, double& e,
+                                          CurveValue& v) {
     double low = -HUGE_VAL, high = HUGE_VAL, back = 1 / plan.c;
     e = plan.epsilon;
-    v = curve.value(plan, e);
+    v = curve.evaluate_curve(plan, e);
     for (int i = 0; i < 60; ++i) {
         double next;
         if (v.delta > v.error() && v.slope < 0) {
@@ -36,7 +38,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
             // Newton's method for ln delta, which is nearly linear in epsilon except where a peak of the distribution
             // of the loss ends.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
-            next = e + clamped(move, -20 / plan.c, 20 / plan.c);
+            next = e + clamp_value(move, -20 / plan.c, 20 / plan.c);
             if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta || gap < Curve::kEnough * v.error())
                 break;
             if (!(next > low && next < high)) next = 0.5 * (low + high);
@@ -46,7 +48,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
             back *= 2;
         }
         e = next;
-        v = curve.value(plan, e);
+        v = curve.evaluate_curve(plan, e);
     }
     return v.delta > 0 && v.slope < 0;
 }
@@ -56,51 +58,51 @@ inline constexpr double kWidest = 0.5;
 
 // Bounds epsilon(delta), and sets e to an estimate of epsilon(delta).
 template <class Curve>
-TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
+TIGHTDP_HD_STAGE Result invert_for_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
     CurveValue v;
-    if (!find_root(curve, plan, delta, e, v)) return {};
-    Result r = certified(v, 1 / -v.slope);
+    if (!find_trapezoid_root(curve, plan, delta, e, v)) return {};
+    Result r = certified_result(v, 1 / -v.slope);
     const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
     // Moves the upper and then the lower end outwards until bounds on delta prove that epsilon is between them.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.upper = e + out;
-        found = curve.value(plan, r.upper).above() <= delta;
+        found = curve.evaluate_curve(plan, r.upper).above() <= delta;
     }
     if (!found) return {};
     out = first;
     found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.lower = e - out;
-        found = curve.value(plan, r.lower).below() >= delta;
+        found = curve.evaluate_curve(plan, r.lower).below() >= delta;
     }
     if (!found) r.lower = 0;
-    r.upper = larger(0.0, r.upper);
-    r.lower = larger(0.0, r.lower);
+    r.upper = max_value(0.0, r.upper);
+    r.lower = max_value(0.0, r.lower);
     if (r.upper - r.lower > kWidest * r.upper) r.status = Status::inaccurate;
     return r;
 }
 
 // Bounds delta(epsilon).
 template <class Curve>
-TIGHTDP_HD_STAGE Result solve_delta(const Curve& curve, const Plan& plan, double epsilon) {
-    const CurveValue v = curve.value(plan, epsilon);
-    Result r = certified(v, 1);
+TIGHTDP_HD_STAGE Result invert_for_delta(const Curve& curve, const Plan& plan, double epsilon) {
+    const CurveValue v = curve.evaluate_curve(plan, epsilon);
+    Result r = certified_result(v, 1);
     if (!(std::fabs(v.above()) < HUGE_VAL) || !(std::fabs(v.below()) < HUGE_VAL)) return {};
     constexpr double least = 2.2250738585072014e-308;
-    r.upper = clamped(v.above() * (1 + 4 * kUnitRoundoff), least, 1.0);
-    r.lower = clamped(v.below() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
+    r.upper = clamp_value(v.above() * (1 + 4 * kUnitRoundoff), least, 1.0);
+    r.lower = clamp_value(v.below() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
     return r;
 }
 
 // Bounds delta at the epsilon `at`, or epsilon at the delta `at` if `by_delta`. Sets `epsilon` to `at` in the first
 // case, and to an estimate of the result in the second.
 template <class Curve>
-TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, double at, double& epsilon) {
-    curve.transform(plan);
+TIGHTDP_HD_STAGE Result solve_with_plan(Curve& curve, const Plan& plan, bool by_delta, double at, double& epsilon) {
+    curve.compute_ordinates(plan);
     epsilon = by_delta ? plan.epsilon : at;
-    Result r = by_delta ? solve_epsilon(curve, plan, at, epsilon) : solve_delta(curve, plan, at);
+    Result r = by_delta ? invert_for_epsilon(curve, plan, at, epsilon) : invert_for_delta(curve, plan, at);
     r.nodes = curve.nodes();
     r.abscissae = plan.count + 1;
     return r;
@@ -112,32 +114,33 @@ inline constexpr double kNear = 3;
 // Relative width up to which a result is accepted at any distance from plan.epsilon.
 inline constexpr double kNarrow = 1e-8;
 
-// Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve().
+// Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve_with_plan().
 template <class Curve>
-TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, double at) {
+TIGHTDP_HD_STAGE Result invert_curve(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;
     Result r;
-    curve.restart();
-    r.status = Planner<Curve>(curve, tolerance, plan).make(by_delta, by_delta ? std::log(at) : at, 1);
+    curve.restart_estimates();
+    r.status = Planner<Curve>(curve, tolerance, plan).make_plan(by_delta, by_delta ? std::log(at) : at, 1);
     if (r.status != Status::certified) return r;
     double epsilon;
-    r = solve(curve, plan, by_delta, at, epsilon);
+    r = solve_with_plan(curve, plan, by_delta, at, epsilon);
     const bool near = plan.consistent && std::fabs(epsilon - plan.epsilon) * plan.c < kNear;
     const bool narrow = r.status == Status::certified && r.upper - r.lower <= kNarrow * r.upper;
     if (near || narrow || !(std::fabs(epsilon) < HUGE_VAL)) return r;
     // Solves once more with a plan made from the first solution.
     const double log_delta = std::log(by_delta ? at : r.upper);
     plan = {};
-    curve.restart();
-    if (Planner<Curve>(curve, tolerance, plan).make(false, epsilon, smaller(0.0, log_delta)) != Status::certified)
+    curve.restart_estimates();
+    if (Planner<Curve>(curve, tolerance, plan).make_plan(false, epsilon, min_value(0.0, log_delta)) !=
+        Status::certified)
         return r;
-    const Result better = solve(curve, plan, by_delta, at, epsilon);
+    const Result better = solve_with_plan(curve, plan, by_delta, at, epsilon);
     if (better.status != Status::certified) return r;
     return r.status != Status::certified || better.upper - better.lower < r.upper - r.lower ? better : r;
 }
 
 // Bounds epsilon(delta). `distance` is an upper bound on delta(0), a sum of total variation distances. `most` is an
-// upper bound on the loss. ask(by_delta, at) computes a result as invert() does.
+// upper bound on the loss. ask(by_delta, at) computes a result as invert_curve() does.
 template <class Ask>
 TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta, const Ask& ask) {
     if (distance <= delta) {
@@ -154,7 +157,7 @@ TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta
             return zero;
         }
     }
-    r.upper = smaller(r.upper, most);
+    r.upper = min_value(r.upper, most);
     return r;
 }
 

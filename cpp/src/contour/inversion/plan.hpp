@@ -4,22 +4,26 @@
 // aliasing error is bounded by M at two auxiliary abscissae, one on each side of c.
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
-// host, and contour/batch/curve.hpp on a device. Below, sd is the standard deviation of the tilted privacy loss
+// host, and contour/batch/batch_curve.hpp on a device. Below, sd is the standard deviation of the tilted privacy loss
 // (Planner::sd_). The moment generating function of one step may have the relative error e^-log_inverse. A Curve has
-//     bool at(c, Cumulants&)              estimates ln M and its derivatives; returns false if there are too many nodes
+//     bool estimate_cumulants(c, Cumulants&)
+//                                         estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps
 //     Status choose_length(plan, sd, need, log_inverse)
 //                                         sets plan.count, so that |M(c + is)/M(c)| <= e^-need beyond the line's end
-//     Status place_for(plan, log_inverse) places nodes that are precise enough for the plan
-//     CertifiedLogMgf certified(c)        returns ln M at the plan's abscissa, from these nodes
-//     double bounded(c)                   returns an upper bound on ln M at an auxiliary abscissa of the plan
+//     Status place_nodes_for_plan(plan, log_inverse)
+//                                         places nodes that are precise enough for the plan
+//     CertifiedLogMgf certified_log_mgf(c)
+//                                         returns ln M at the plan's abscissa, from these nodes
+//     double log_mgf_upper(c)             returns an upper bound on ln M at an auxiliary abscissa of the plan
+//     void restart_estimates()            forgets the nodes, so that the next estimate places nodes anew
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "aliasing.hpp"
-#include "contour/mgf/moments.hpp"
+#include "contour/mgf/mgf_moments.hpp"
 #include "contour/result.hpp"
 #include "saddle.hpp"
 
@@ -37,7 +41,8 @@ struct Plan {
     double epsilon = 0;    // epsilon, or an estimate of it if delta was given
     double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
     // Whether the estimate of epsilon or log_delta is near the result. It is near if the search for the saddle point
-    // met the target, or if the plan is made from a first solution (invert.hpp). Otherwise, balance() chooses c.
+    // met the target, or if the plan is made from a first solution (invert.hpp). Otherwise, balance_periods() chooses
+    // c.
     bool consistent = false;
     double step = 0;
     std::int64_t count = 0;  // the sum runs over the points c + i m step, m = 0..count
@@ -54,10 +59,10 @@ inline constexpr double kMostPhase = 1e5;
 // c V, and epsilon grows at the rate V. Returns false if there are too many nodes.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, double c_first, Saddle& best) {
-    double low = 1e-13, high = 1e13, c = clamped(c_first, 1e-6, 1e6);
+    double low = 1e-13, high = 1e13, c = clamp_value(c_first, 1e-6, 1e6);
     for (int i = 0; i < 60; ++i) {
         Cumulants k;
-        if (!curve.at(c, k)) return false;
+        if (!curve.estimate_cumulants(c, k)) return false;
         best = saddle_at(c, k);
         const double gap = by_delta ? best.log_delta - target : target - best.epsilon;
         (gap > 0 ? low : high) = c;
@@ -65,7 +70,7 @@ TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, do
         if (!(std::fabs(step) < HUGE_VAL)) return false;
         // The abscissa need not be precise, because epsilon is found later by Newton's method on the sum itself.
         if (std::fabs(gap) * (by_delta ? 1 : c) < 0.02) return true;
-        double next = c * std::exp(clamped(step, -1.5, 1.5));
+        double next = c * std::exp(clamp_value(step, -1.5, 1.5));
         if (!(next > low && next < high)) next = std::sqrt(low * high);
         if (high / low < 1 + 1e-9) return true;
         c = next;
@@ -77,12 +82,13 @@ template <class Curve>
 class Planner {
   public:
     TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
-        : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
+        : curve_(curve), tolerance_(clamp_value(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
     // Makes the plan, and makes the curve place nodes that are precise enough for the plan. `target` is ln delta if
-    // `by_delta`, and epsilon otherwise. known_log_delta is 1 unless invert() has solved with an earlier plan. In that
-    // case `target` is an epsilon, and known_log_delta is ln delta at this epsilon, computed with the earlier plan.
-    TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
+    // `by_delta`, and epsilon otherwise. known_log_delta is 1 unless invert_curve() has solved with an earlier plan. In
+    // that case `target` is an epsilon, and known_log_delta is ln delta at this epsilon, computed with the earlier
+    // plan.
+    TIGHTDP_HD_STAGE Status make_plan(bool by_delta, double target, double known_log_delta);
 
   private:
     // Chooses the auxiliary abscissae that allow the smallest period with a tolerated aliasing error, and sets the step
@@ -90,14 +96,16 @@ class Planner {
     TIGHTDP_HD_STAGE bool choose_period();
     // Tries the right auxiliary abscissa at the distance widths / sd_. Keeps this abscissa and returns true if it
     // requires a smaller period than the current one.
-    TIGHTDP_HD_STAGE bool better_right(double widths);
-    TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
+    TIGHTDP_HD_STAGE bool improve_right_abscissa(double widths);
+    TIGHTDP_HD_STAGE bool balance_periods(bool by_delta, double target);
     // Return ln of the error of delta that is tolerated from one source, and ln of the factor M(c) e^{-c eps}.
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
-    TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
+    TIGHTDP_HD double log_front_factor() const { return k_.k0 - plan_.c * plan_.epsilon; }
     // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This logarithm measures the digits
     // that the sum loses by cancellation, and is smallest at the saddle point.
-    TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
+    TIGHTDP_HD double log_cancellation() const {
+        return log_front_factor() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta;
+    }
 
     Curve& curve_;
     double tolerance_;
@@ -111,11 +119,11 @@ class Planner {
 inline constexpr double kNearestRight = 1e-3, kFarthestRight = 30;
 
 template <class Curve>
-TIGHTDP_HD_STAGE bool Planner<Curve>::better_right(double widths) {
+TIGHTDP_HD_STAGE bool Planner<Curve>::improve_right_abscissa(double widths) {
     if (!(widths > kNearestRight && widths < kFarthestRight)) return false;
     const double unit = 1 / sd_, c = plan_.c + widths * unit;
     Cumulants k;
-    if (!curve_.at(c, k)) return false;
+    if (!curve_.estimate_cumulants(c, k)) return false;
     const double period = alias_period(k.k0 + log_kappa(c) - c * plan_.epsilon, c - plan_.c, log_tolerated());
     if (!(period < plan_.right.period)) return false;
     plan_.right = {c, period};
@@ -132,7 +140,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
         double log_chernoff = 0;
         if (c > 0) {
             Cumulants k;
-            if (!curve_.at(c, k)) return false;
+            if (!curve_.estimate_cumulants(c, k)) return false;
             log_chernoff = k.k0 + log_kappa(c) - c * plan_.epsilon;
         }
         const double period = alias_period(log_chernoff, plan_.c - c, log_tolerated());
@@ -142,12 +150,12 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
     // minimum that was found last.
     constexpr double ratio = 1.4;
     const double start = widths_;
-    better_right(start);
+    improve_right_abscissa(start);
     bool rising = false;
-    for (double widths = start * ratio; better_right(widths); widths *= ratio) rising = true;
+    for (double widths = start * ratio; improve_right_abscissa(widths); widths *= ratio) rising = true;
     for (double widths = start / ratio; !rising && widths > kNearestRight; widths /= ratio)
-        if (!better_right(widths) && plan_.right.period < HUGE_VAL) break;
-    const double period = larger(larger(plan_.left.period, plan_.right.period), sd_);
+        if (!improve_right_abscissa(widths) && plan_.right.period < HUGE_VAL) break;
+    const double period = max_value(max_value(plan_.left.period, plan_.right.period), sd_);
     plan_.step = 2 * kPi / period;
     return period < HUGE_VAL;
 }
@@ -155,27 +163,27 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
 // Moves the abscissa towards 0 as long as each move shortens the period. If the plan is not consistent, the missing one
 // of epsilon and log_delta is estimated anew after each move.
 template <class Curve>
-TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
+TIGHTDP_HD_STAGE bool Planner<Curve>::balance_periods(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
     // Cancellation by a factor of e^8 leaves twelve of the sixteen digits of a double. If the first abscissa loses more
     // than e^5, the moves may lose another factor of e^3.
-    const double most_lost = larger(8.0, lost() + 3);
+    const double most_lost = max_value(8.0, log_cancellation() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
         const Cumulants k_before = k_;
         const double sd_before = sd_;
         plan_.c *= 0.85;
         Cumulants k;
-        if (!curve_.at(plan_.c, k) || !(k.k2 > 0)) return false;
+        if (!curve_.estimate_cumulants(plan_.c, k) || !(k.k2 > 0)) return false;
         k_ = k;
         sd_ = std::sqrt(k.k2);
         if (!plan_.consistent) {
             if (by_delta)
-                plan_.epsilon = normal_epsilon(plan_.c, k, target);
+                plan_.epsilon = estimate_saddle_epsilon(plan_.c, k, target);
             else
-                plan_.log_delta = smaller(0.0, normal_log_delta(plan_.c, k, target));
+                plan_.log_delta = min_value(0.0, estimate_saddle_log_delta(plan_.c, k, target));
         }
-        const bool found = (lost() < most_lost || !(period < HUGE_VAL)) && choose_period();
+        const bool found = (log_cancellation() < most_lost || !(period < HUGE_VAL)) && choose_period();
         if (found && 2 * kPi / plan_.step < period) {
             period = 2 * kPi / plan_.step;
         } else if (period < HUGE_VAL) {
@@ -189,18 +197,18 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
 }
 
 template <class Curve>
-TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, double known_log_delta) {
+TIGHTDP_HD_STAGE Status Planner<Curve>::make_plan(bool by_delta, double target, double known_log_delta) {
     // The first guess is that of a Gaussian with the same variance.
     Cumulants k;
-    if (!curve_.at(0.5, k)) return Status::too_many_nodes;
-    const double variance = larger(k.k2, 1e-300);
+    if (!curve_.estimate_cumulants(0.5, k)) return Status::too_many_nodes;
+    const double variance = max_value(k.k2, 1e-300);
     const double guess =
-        by_delta ? std::sqrt(2 * larger(0.5, -target) / variance) : larger(1.0, (target - k.k1) / variance);
+        by_delta ? std::sqrt(2 * max_value(0.5, -target) / variance) : max_value(1.0, (target - k.k1) / variance);
     Saddle saddle{};
-    if (!find_saddle(curve_, by_delta, target, smaller(guess, 30.0), saddle)) return Status::too_many_nodes;
+    if (!find_saddle(curve_, by_delta, target, min_value(guess, 30.0), saddle)) return Status::too_many_nodes;
     k_ = saddle.k;
     plan_.epsilon = by_delta ? saddle.epsilon : target;
-    plan_.log_delta = by_delta ? target : smaller(0.0, saddle.log_delta);
+    plan_.log_delta = by_delta ? target : min_value(0.0, saddle.log_delta);
     if (known_log_delta <= 0) plan_.log_delta = known_log_delta;
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
@@ -214,7 +222,7 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     // be large. Therefore an abscissa below 2/sd is moved up to 2/sd. The move is shorter if a far lobe makes the
     // variance of the tilted distribution jump.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
-        if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
+        if (!curve_.estimate_cumulants(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;
         sd_ = std::sqrt(k.k2);
         k_ = k;
@@ -222,19 +230,20 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     }
     if (!choose_period()) return Status::too_many_nodes;
     if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
-        if (!balance(by_delta, target)) return Status::too_many_nodes;
-    const double log_inverse = std::log(32 * (1 + curve_.total_count()) / tolerance_) + larger(0.0, lost());
+        if (!balance_periods(by_delta, target)) return Status::too_many_nodes;
+    const double log_inverse =
+        std::log(32 * (1 + curve_.total_count()) / tolerance_) + max_value(0.0, log_cancellation());
     // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), and S is the end
     // of the line, which is at least 1/sd. rho is a bound on |M(c + is)/M(c)| for s >= S.
-    const double need = larger(log_front() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
+    const double need = max_value(log_front_factor() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
     Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
     if (status != Status::certified) return status;
     plan_.log_decay = -need;
-    status = curve_.place_for(plan_, log_inverse);
+    status = curve_.place_nodes_for_plan(plan_, log_inverse);
     if (status != Status::certified) return status;
-    plan_.k = curve_.certified(plan_.c);
-    if (plan_.left.c > 0) plan_.left.k = curve_.bounded(plan_.left.c);
-    plan_.right.k = curve_.bounded(plan_.right.c);
+    plan_.k = curve_.certified_log_mgf(plan_.c);
+    if (plan_.left.c > 0) plan_.left.k = curve_.log_mgf_upper(plan_.left.c);
+    plan_.right.k = curve_.log_mgf_upper(plan_.right.c);
     const double uppers = plan_.k.upper() + plan_.left.k + plan_.right.k;
     return std::fabs(uppers) < HUGE_VAL ? Status::certified : Status::inaccurate;
 }

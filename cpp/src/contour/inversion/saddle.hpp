@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "contour/mgf/moments.hpp"
+#include "contour/mgf/mgf_moments.hpp"
 
 namespace tightdp::contour {
 
@@ -29,29 +29,30 @@ TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
 }
 
 // Returns e^{x^2} erfc(x) to a few digits.
-TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
+TIGHTDP_HD inline double saddle_scaled_erfc(double x) noexcept {
     return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
 // Estimates ln delta(epsilon). The distribution of the privacy loss y is tilted, which multiplies its density by
 // e^{cy} / M(c). The estimate takes the tilted distribution to be normal. It is good near the saddle point and usable
 // elsewhere.
-TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
+TIGHTDP_HD inline double estimate_saddle_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;
-    const double step = sd / std::sqrt(2.0), first = scaled_erfc(a);
-    const double drop = step > 1e-4 ? first - scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
+    const double step = sd / std::sqrt(2.0), first = saddle_scaled_erfc(a);
+    const double drop =
+        step > 1e-4 ? first - saddle_scaled_erfc(a + step) : step * (2 / std::sqrt(kPi) - 2 * a * first);
     const double half = 0.5 * drop;
     return k.k0 - c * epsilon - 0.5 * m * m + std::log(half > 1e-300 ? half : 1e-300);
 }
 
-// Returns the epsilon at which normal_log_delta is log_delta, found by bisection.
-TIGHTDP_HD inline double normal_epsilon(double c, const Cumulants& k, double log_delta) noexcept {
+// Returns the epsilon at which estimate_saddle_log_delta is log_delta, found by bisection.
+TIGHTDP_HD inline double estimate_saddle_epsilon(double c, const Cumulants& k, double log_delta) noexcept {
     const double sd = std::sqrt(k.k2);
     double low = k.k1 - 30 * sd, high = k.k1 + 30 * sd;
     for (int i = 0; i < 50; ++i) {
         const double mid = 0.5 * (low + high);
-        (normal_log_delta(c, k, mid) > log_delta ? low : high) = mid;
+        (estimate_saddle_log_delta(c, k, mid) > log_delta ? low : high) = mid;
     }
     return 0.5 * (low + high);
 }

@@ -13,7 +13,7 @@ namespace tightdp::contour {
 struct LogFactor {
     double re, im, inverse;
     TIGHTDP_HD LogFactor(double x, double y) noexcept
-        : re(x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y) : std::log(larger(std::hypot(1 + x, y), 1e-300))),
+        : re(x > -0.5 ? 0.5 * std::log1p(x * (2 + x) + y * y) : std::log(max_value(std::hypot(1 + x, y), 1e-300))),
           im(std::atan2(y, 1 + x)),
           inverse(1 / std::exp(re)) {}
 };
@@ -25,7 +25,7 @@ struct LogRatio {
 
     // Adds the logarithm of the `count`-th power of 1 + x + iy. The errors of x + iy are `rule_error` from the rule and
     // `given` from rounding.
-    TIGHTDP_HD void add(double x, double y, double rule_error, double given, double count) noexcept {
+    TIGHTDP_HD void add_power(double x, double y, double rule_error, double given, double count) noexcept {
         const LogFactor one(x, y);
         re += count * one.re;
         im += count * one.im;
@@ -36,7 +36,7 @@ struct LogRatio {
     }
 
     // Adds `count` times another logarithm. `count` may be any real number, and its error is at most `count_error`.
-    TIGHTDP_HD void add(const LogRatio& one, double count, double count_error) noexcept {
+    TIGHTDP_HD void add_multiple(const LogRatio& one, double count, double count_error) noexcept {
         const double size = std::fabs(count);
         re += count * one.re;
         im += count * one.im;
@@ -53,7 +53,7 @@ struct Ordinates {
 
     // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is the sum of
     // count / sigma^2 over these Gaussians.
-    TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
+    TIGHTDP_HD void set_ordinate(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
         l.re += gauss_re;
@@ -90,8 +90,8 @@ struct CurveValue {
 // `trigonometry` covers a sine, a cosine, their products and the sum of these products. It is 2 on the host
 // (contour.md, section 5.3) and 6 on a device (section 7).
 template <class Team>
-TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
-                                     double epsilon) {
+TIGHTDP_HD_STAGE CurveValue evaluate_trapezoid_sum(const Team& team, const Ordinates& h, const Plan& plan,
+                                                   double trigonometry, double epsilon) {
     double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
     for (std::int64_t m = team.lane(); m <= plan.count; m += team.size()) {
         const double s = plan.step * static_cast<double>(m), angle = s * epsilon;

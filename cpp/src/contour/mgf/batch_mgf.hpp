@@ -1,14 +1,14 @@
 // The moment generating function (MGF) M of a Gaussian mechanism on a Poisson sample, for one setting of a batch
-// (contour/batch/curve.hpp). The lanes of a team (runtime/team.hpp) together compute the nodes of the quadrature, the
-// cumulants, and M at complex arguments. The loops are the same as in sampled_mgf.cpp, but with fixed memory. The
-// formulas are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
+// (contour/batch/batch_curve.hpp). The lanes of a team (runtime/team.hpp) together compute the nodes of the quadrature,
+// the cumulants, and M at complex arguments. The loops are the same as in sampled_mgf.cpp, but with fixed memory. The
+// formulas are in mgf_moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "contour/batch/memory.hpp"
-#include "moments.hpp"
+#include "contour/batch/batch_memory.hpp"
+#include "mgf_moments.hpp"
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
@@ -19,7 +19,7 @@ inline constexpr int kBatchRow = 8;
 
 // Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, where u = 2^-53,
 // the error is at most 10 u |e^{ix} - 1| (contour.md, section 7).
-TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
+TIGHTDP_HD inline void node_phase_minus_one(double x, double& re, double& im) noexcept {
     const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
     re = -2 * s * s;
     im = 2 * s * c;
@@ -34,9 +34,9 @@ class BatchMgf {
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
-    // Places the nodes as SampledMgf::place does. Returns false if there are more than kBatchNodes nodes.
-    TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
-        const Extent e = extent(pair_, c_most, s_most, log_inverse);
+    // Places the nodes as SampledMgf::place_nodes does. Returns false if there are more than kBatchNodes nodes.
+    TIGHTDP_HD_STAGE bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
+        const NodeRange e = choose_node_range(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
         h_ = e.h;
         margin_ = e.margin;
@@ -51,48 +51,48 @@ class BatchMgf {
     }
 
     TIGHTDP_HD double largest_loss() const noexcept {
-        return larger(std::fabs(m_.loss[0]), std::fabs(m_.loss[n_ - 1]));
+        return max_value(std::fabs(m_.loss[0]), std::fabs(m_.loss[n_ - 1]));
     }
 
     // Estimates count * ln M and its derivatives at c <= c_most.
     TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
-        const double s = shift(c);
-        return cumulants_of(moments<false>(c, s, nullptr), s, count_, pair_.add());
+        const double s = choose_weight_shift(c);
+        return mgf_cumulants(sum_node_moments<false>(c, s, nullptr), s, count_, pair_.is_add());
     }
 
     // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
-        const double s = shift(c);
-        const Moments m = moments<true>(c, s, nullptr);
-        return log_mgf_of(m, s, real_rule_error(pair_, c, h_, margin_), n_, count_);
+        const double s = choose_weight_shift(c);
+        const Moments m = sum_node_moments<true>(c, s, nullptr);
+        return log_mgf_from_moments(m, s, real_mgf_rule_error(pair_, c, h_, margin_), n_, count_);
     }
 
     // Writes xi_m = M(c + i m step)/M(c) - 1 to re[m] and im[m], m = 1..steps, and a bound on its rounding error to
     // round[m]. Returns a bound on the error of the trapezoid rule that holds for all xi_m.
-    TIGHTDP_HD_STAGE double products(double c, double step, std::int64_t steps) const noexcept {
-        const Moments m = moments<true>(c, shift(c), m_.weights);
-        const double reach = range_right(pair_, c, margin_);
+    TIGHTDP_HD_STAGE double compute_mgf_ratios(double c, double step, std::int64_t steps) const noexcept {
+        const Moments m = sum_node_moments<true>(c, choose_weight_shift(c), m_.weights);
+        const double reach = quadrature_right_end(pair_, c, margin_);
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
-        sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // The recurrence for e^{ix} - 1 in sums_of_turns() restarts every kBatchRow abscissae. The bound on the
+        sum_node_phases(m_.loss, pair_.is_add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
+        // The recurrence for e^{ix} - 1 in sum_node_phases() restarts every kBatchRow abscissae. The bound on the
         // rounding error of such a short recurrence is in contour.md, section 7, instead of section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
             m_.round[i] = kUnitRoundoff * step * static_cast<double>(i) * fixed;
         team_.sync();
-        return transform_rule_error(pair_, c, s_most_, h_, margin_);
+        return complex_mgf_rule_error(pair_, c, s_most_, h_, margin_);
     }
 
     // Writes scale * sum_i a_i (e^{i m step sign y_i} - 1) to re[m] and im[m], m = 1..steps.
-    TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, std::int64_t n, double step,
-                                        std::int64_t steps, double scale, double* re, double* im) const noexcept {
+    TIGHTDP_HD_STAGE void sum_node_phases(const double* y, double sign, const double* a, std::int64_t n, double step,
+                                          std::int64_t steps, double scale, double* re, double* im) const noexcept {
         const double stride = static_cast<double>(team_.size());
         team_.sync();
         for (std::int64_t i = team_.lane(); i < n; i += team_.size())
-            turn_minus_one(stride * step * (sign * y[i]), m_.turn_re[i], m_.turn_im[i]);
+            node_phase_minus_one(stride * step * (sign * y[i]), m_.turn_re[i], m_.turn_im[i]);
         team_.sync();
         for (std::int64_t base = 0; base < steps; base += static_cast<std::int64_t>(team_.size()) * kBatchRow) {
             const std::int64_t m0 = base + team_.lane() + 1;
@@ -106,7 +106,7 @@ class BatchMgf {
             for (std::int64_t i = 0; i < n; ++i) {
                 const double g_re = m_.turn_re[i], g_im = m_.turn_im[i], weight = a[i];
                 double f_re, f_im;
-                turn_minus_one(s0 * (sign * y[i]), f_re, f_im);
+                node_phase_minus_one(s0 * (sign * y[i]), f_re, f_im);
                 for (int j = 0; j < kBatchRow; ++j) {
                     if (j == rounds) break;
                     sum_re[j] += weight * f_re;
@@ -129,22 +129,22 @@ class BatchMgf {
     }
 
     // Returns an s such that no weight overflows when divided by e^s, or 0 if no weight overflows anyway.
-    TIGHTDP_HD_STAGE double shift(double c) const noexcept {
+    TIGHTDP_HD_STAGE double choose_weight_shift(double c) const noexcept {
         if (most_log_mgf(pair_, c) < kDirect) return 0;
         double peak = 0;
-        const double b = pair_.beta(c);
+        const double b = pair_.weight_power(c);
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_;
-            peak = larger(peak, b * m_.loss[i] - 0.5 * u * u);
+            peak = max_value(peak, b * m_.loss[i] - 0.5 * u * u);
         }
         peak = team_.largest(peak);
         return peak < kDirect ? 0 : peak;
     }
 
-    // Computes the sums of contour_moments (node_sums.simd.cpp), or only the first four if not `certified`.
+    // Computes the sums of sum_mgf_moments (node_sums.simd.cpp), or only the first four if not `certified`.
     template <bool certified>
-    TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
-        const double b = pair_.beta(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
+    TIGHTDP_HD_STAGE Moments sum_node_moments(double c, double shift, double* weights) const noexcept {
+        const double b = pair_.weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
         const double scale = h_ * kInvSqrt2Pi;
         Moments out;
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "moments.hpp"
+#include "mgf_moments.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
@@ -28,11 +28,11 @@ struct NodeGrid {
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
-    const std::int64_t stride = static_cast<std::int64_t>(clamped(2 / grid.h, 1, static_cast<double>(grid.n)));
+    const std::int64_t stride = static_cast<std::int64_t>(clamp_value(2 / grid.h, 1, static_cast<double>(grid.n)));
     double peak = 0;
     for (std::int64_t i = 0; i < grid.n; i += stride) {
         const double u = (grid.first + static_cast<double>(i)) * grid.h;
-        peak = larger(peak, power(i) - 0.5 * u * u);
+        peak = max_value(peak, power(i) - 0.5 * u * u);
     }
     return peak < kDirect ? 0 : peak;
 }
@@ -42,17 +42,17 @@ double weight_shift(const NodeGrid& grid, double most, const Power& power) {
 namespace tightdp {
 
 // Computes for each node the loss L_i = ln W(u_i) and the posterior weight r_i = q e^t / W(u_i).
-TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
+TIGHTDP_DECLARE_SIMD(void, compute_mgf_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
 
-// Computes the members of Moments and, unless `weights` is null, the weights a_i of the nodes. moments.hpp defines the
-// weights, with the exponent `beta` and the number `shift`.
-TIGHTDP_DECLARE_SIMD(void, contour_moments,
+// Computes the members of Moments and, unless `weights` is null, the weights a_i of the nodes. mgf_moments.hpp defines
+// the weights, with the exponent `beta` and the number `shift`.
+TIGHTDP_DECLARE_SIMD(void, sum_mgf_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))
 
 // Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count, where i is the imaginary unit. The sum runs over
 // the nodes k with the weights a_k and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
-TIGHTDP_DECLARE_SIMD(void, contour_products,
+TIGHTDP_DECLARE_SIMD(void, sum_mgf_phases,
                      (const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t count, double* re, double* im))
 

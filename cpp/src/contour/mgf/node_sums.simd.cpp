@@ -15,21 +15,21 @@ constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 // rounding errors, because q >= 1e-9.
 constexpr double kLargeT = 690.0;
 
-TIGHTDP_VINLINE Vec node(const NodeGrid& g, std::int64_t i) {
+TIGHTDP_VINLINE Vec mgf_node_values(const NodeGrid& g, std::int64_t i) {
     return (g.first + (double)i + iota()) * g.h;
 }
 
-TIGHTDP_VINLINE Vec exponent_t(const NodeGrid& g, Vec u) {
+TIGHTDP_VINLINE Vec mgf_node_exponent(const NodeGrid& g, Vec u) {
     return (u - 0.5 * g.inverse_sigma) * g.inverse_sigma;
 }
 
 }  // namespace
 
-void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
+void compute_mgf_nodes(const NodeGrid& g, double* loss, double* posterior) {
     const Vec log_q = log(splat(g.q));
     const double rest = 1 - g.q;
     for (std::int64_t i = 0; i < g.n; i += kLanes) {
-        const Vec t = exponent_t(g, node(g, i));
+        const Vec t = mgf_node_exponent(g, mgf_node_values(g, i));
         const Vec e = g.q * exp(min(t, splat(kLargeT)));
         const Vec direct = rest + e;
         const Vec x = g.q * expm1(min(t, splat(kLargeT)));
@@ -38,20 +38,20 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
         const Vec y = 1.0 + x;
         const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - (y - x));
         const Mask small = (Mask)(x < -0.5);
-        const Vec near = log_corrected(select(small, direct, y), select(small, splat(0.0), correction));
+        const Vec near = vec_log_corrected(select(small, direct, y), select(small, splat(0.0), correction));
         const Mask large = (Mask)(t > kLargeT);
         store(loss + i, select(large, t + log_q, near));
         store(posterior + i, select(large, splat(1.0), e / direct));
     }
 }
 
-void contour_moments(const NodeGrid& g, double beta, double shift, const double* loss, const double* posterior,
+void sum_mgf_moments(const NodeGrid& g, double beta, double shift, const double* loss, const double* posterior,
                      double* weights, Moments& out) {
     Vec sum0{}, minus{}, first{}, second{}, abs1{}, alpha{}, alpha1{}, eta{}, minus_err{};
     const double abs_beta = beta < 0 ? -beta : beta;
     const double scale = g.h * kInvSqrt2Pi;
     for (std::int64_t i = 0; i < g.n; i += kLanes) {
-        const Vec u = node(g, i);
+        const Vec u = mgf_node_values(g, i);
         const Vec half = 0.5 * u * u;
         const Vec l = load(loss + i);
         const Vec abs_l = abs(l);

@@ -14,13 +14,13 @@ constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits =
 
 }  // namespace
 
-double SampledMgf::nodes_for(double c_most, double s_most, double log_inverse) const {
-    const Extent e = extent(pair_, c_most, s_most, log_inverse);
+double SampledMgf::count_nodes_needed(double c_most, double s_most, double log_inverse) const {
+    const NodeRange e = choose_node_range(pair_, c_most, s_most, log_inverse);
     return e.right - e.left < kMaxNodes ? e.right - e.left : HUGE_VAL;
 }
 
-bool SampledMgf::place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes) {
-    const auto [h, margin, left, right] = extent(pair_, c_most, s_most, log_inverse);
+bool SampledMgf::place_nodes(double c_most, double s_most, double log_inverse, std::int64_t most_nodes) {
+    const auto [h, margin, left, right] = choose_node_range(pair_, c_most, s_most, log_inverse);
     if (!(right - left < most_nodes)) return false;
     margin_ = margin;
     s_most_ = s_most;
@@ -30,11 +30,11 @@ bool SampledMgf::place(double c_most, double s_most, double log_inverse, std::in
     posterior_.resize(grid_.n);
     weights_.resize(grid_.n);
     work::spend(kNodeUnits * grid_.n);
-    if (pair_.replace()) {
-        nodes_replaced(grid_, both_);
-        loss_ = both_.loss;
+    if (pair_.is_replace()) {
+        compute_replace_nodes(grid_, replace_nodes_);
+        loss_ = replace_nodes_.loss;
     } else {
-        TIGHTDP_SELECT_SIMD(contour_nodes)(grid_, loss_.data(), posterior_.data());
+        TIGHTDP_SELECT_SIMD(compute_mgf_nodes)(grid_, loss_.data(), posterior_.data());
     }
     return true;
 }
@@ -43,44 +43,45 @@ double SampledMgf::largest_loss() const {
     return std::max(std::abs(loss_.front()), std::abs(loss_.back()));
 }
 
-double SampledMgf::shift(double c) const {
-    const double b = pair_.beta(c), most = most_log_mgf(pair_, c);
-    if (pair_.replace())
-        return weight_shift(grid_, most, [&](std::int64_t i) { return c * loss_[i] + both_.ahead[i]; });
+double SampledMgf::choose_weight_shift(double c) const {
+    const double b = pair_.weight_power(c), most = most_log_mgf(pair_, c);
+    if (pair_.is_replace())
+        return weight_shift(grid_, most, [&](std::int64_t i) { return c * loss_[i] + replace_nodes_.log_weight[i]; });
     return weight_shift(grid_, most, [&](std::int64_t i) { return b * loss_[i]; });
 }
 
-void SampledMgf::moments(double c, Moments& out, double* weights) {
-    work::spend((pair_.replace() ? kReplacedUnits : kNodeUnits) * grid_.n);
-    if (pair_.replace()) return moments_replaced(grid_, both_, c, out, weights);
-    TIGHTDP_SELECT_SIMD(contour_moments)
-    (grid_, pair_.beta(c), shift(c), loss_.data(), posterior_.data(), weights, out);
+void SampledMgf::sum_node_moments(double c, Moments& out, double* weights) {
+    work::spend((pair_.is_replace() ? kReplacedUnits : kNodeUnits) * grid_.n);
+    if (pair_.is_replace()) return sum_replace_moments(grid_, replace_nodes_, c, out, weights);
+    TIGHTDP_SELECT_SIMD(sum_mgf_moments)
+    (grid_, pair_.weight_power(c), choose_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
 }
 
 Cumulants SampledMgf::cumulants(double c) {
     Moments m;
-    moments(c, m, nullptr);
-    return cumulants_of(m, shift(c), count_, pair_.add());
+    sum_node_moments(c, m, nullptr);
+    return mgf_cumulants(m, choose_weight_shift(c), count_, pair_.is_add());
 }
 
 CertifiedLogMgf SampledMgf::log_mgf(double c) {
     Moments m;
-    moments(c, m, nullptr);
-    const double rule = real_rule_error(pair_, c, grid_.h, margin_);
-    return log_mgf_of(m, shift(c), rule, grid_.n, count_);
+    sum_node_moments(c, m, nullptr);
+    const double rule = real_mgf_rule_error(pair_, c, grid_.h, margin_);
+    return log_mgf_from_moments(m, choose_weight_shift(c), rule, grid_.n, count_);
 }
 
-double SampledMgf::products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding) {
+double SampledMgf::compute_mgf_ratios(double c, double step, std::int64_t steps, double* re, double* im,
+                                      double* rounding) {
     Moments m;
-    moments(c, m, weights_.data());
-    // Nodes without a significant weight at c are left out. There may be such nodes on the right, because place() chose
-    // the nodes for all abscissae up to c_most.
-    const double reach = range_right(pair_, c, margin_);
+    sum_node_moments(c, m, weights_.data());
+    // Nodes without a significant weight at c are left out. There may be such nodes on the right, because place_nodes()
+    // chose the nodes for all abscissae up to c_most.
+    const double reach = quadrature_right_end(pair_, c, margin_);
     std::int64_t n = static_cast<std::int64_t>(std::ceil(reach / grid_.h) + 1 - grid_.first) + 1;
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
     work::spend(kFourProductsUnits * (n / 4) * steps);
-    TIGHTDP_SELECT_SIMD(contour_products)
-    (loss_.data(), pair_.add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
+    TIGHTDP_SELECT_SIMD(sum_mgf_phases)
+    (loss_.data(), pair_.is_add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;
     // The rounding error comes from the phases, their recurrence, the weights and the sum (contour.md, section 5.2).
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
@@ -91,7 +92,7 @@ double SampledMgf::products(double c, double step, std::int64_t steps, double* r
         const double row = i < 128 ? static_cast<double>(i) + 1 : 44;
         rounding[i] = kUnitRoundoff * step * (i + 1) * (fixed + 2 * row * abs_first);
     }
-    return transform_rule_error(pair_, c, s_most_, grid_.h, margin_);
+    return complex_mgf_rule_error(pair_, c, s_most_, grid_.h, margin_);
 }
 
 }  // namespace tightdp::contour

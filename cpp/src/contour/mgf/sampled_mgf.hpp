@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "moments.hpp"
+#include "mgf_moments.hpp"
 #include "node_sums.hpp"
 
 namespace tightdp::contour {
 
-// Values at the nodes u for the neighbouring relation "replace". `ahead` is ln W(u). `bright` and `faint` are the
-// posterior weights (node_sums.hpp) at u and at -u. `loss` is the privacy loss ln W(u) - ln W(-u), and `eta` is the
-// error of `loss` in units of 2^-53.
-struct ReplacedNodes {
-    std::vector<double> ahead, bright, faint, loss, eta;
+// Values at the nodes u for the neighbouring relation "replace". `log_weight` is ln W(u). `posterior` and
+// `mirrored_posterior` are the posterior weights (node_sums.hpp) at u and at -u. `loss` is the privacy loss ln W(u) -
+// ln W(-u), and `loss_error` is the error of `loss` in units of 2^-53.
+struct ReplaceNodes {
+    std::vector<double> log_weight, posterior, mirrored_posterior, loss, loss_error;
 };
 
 class SampledMgf {
@@ -29,7 +29,7 @@ class SampledMgf {
     // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
     // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
     // this accuracy takes more than most_nodes nodes.
-    bool place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
+    bool place_nodes(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
     // Estimates count * ln M and its derivatives at c <= c_most.
     Cumulants cumulants(double c);
@@ -37,12 +37,12 @@ class SampledMgf {
     // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // Returns the number of nodes that place() would need, or infinity if there would be too many.
-    double nodes_for(double c_most, double s_most, double log_inverse) const;
+    // Returns the number of nodes that place_nodes() would need, or infinity if there would be too many.
+    double count_nodes_needed(double c_most, double s_most, double log_inverse) const;
 
     // Computes xi_m = M(c + i m step)/M(c) - 1 for m = 1..steps, and a bound on the rounding error of each. Returns a
     // bound on the error of the trapezoid rule that holds for all xi_m.
-    double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
+    double compute_mgf_ratios(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
     // Returns the largest |loss| of a node. The phase |s loss| must be at most kMostPhase (inversion/plan.hpp).
@@ -51,20 +51,20 @@ class SampledMgf {
   private:
     friend class MinorantTail;
 
-    double shift(double c) const;
-    void moments(double c, Moments& out, double* weights);
+    double choose_weight_shift(double c) const;
+    void sum_node_moments(double c, Moments& out, double* weights);
 
     // Compute, for the relation "replace", the values at the nodes and the moments at the abscissa c.
-    void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
-    void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
-                          double* weights) const;
+    void compute_replace_nodes(const NodeGrid& grid, ReplaceNodes& out) const;
+    void sum_replace_moments(const NodeGrid& grid, const ReplaceNodes& nodes, double c, Moments& out,
+                             double* weights) const;
 
     Pair pair_;
     double count_;
     NodeGrid grid_{};
     double margin_ = 0, s_most_ = 0;
     std::vector<double> loss_, posterior_, weights_;
-    ReplacedNodes both_;
+    ReplaceNodes replace_nodes_;
 };
 
 // Largest numbers of nodes. With more nodes the grid engine is faster. kMaxNodes is the limit for the final sums. The

@@ -19,7 +19,7 @@ namespace tightdp {
 
 // Computes the complex sums out_j = sum_{i < nodes} a_i k_{i + j} for j < points, where `points` is a multiple of
 // kPointBlock.
-TIGHTDP_DECLARE_SIMD(void, contour_correlate,
+TIGHTDP_DECLARE_SIMD(void, correlate_ray_nodes,
                      (const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
                       const double* k_im, std::int64_t points, double* out_re, double* out_im))
 

@@ -5,8 +5,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-void contour_correlate(const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
-                       const double* k_im, std::int64_t points, double* out_re, double* out_im) {
+void correlate_ray_nodes(const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
+                         const double* k_im, std::int64_t points, double* out_re, double* out_im) {
     constexpr int many = contour::kPointBlock / kLanes;
     for (std::int64_t j = 0; j < points; j += contour::kPointBlock) {
         Vec all_re[many] = {}, all_im[many] = {};

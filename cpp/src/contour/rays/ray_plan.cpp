@@ -43,7 +43,7 @@ struct GuideLaw {
     }
 
     // Returns an estimate of count * ln(1 + |D|).
-    double log_bound(double gamma) const {
+    double estimate_ray_log_bound(double gamma) const {
         work::spend(kGuideUnits * static_cast<std::int64_t>(loss.size()));
         double sum = 0;
         for (std::size_t i = 0; i < loss.size(); ++i)
@@ -53,13 +53,13 @@ struct GuideLaw {
 };
 
 // Returns the c at which an estimate of e^{-c epsilon} (prod (1 + |D|)^count - 1 - sum count |D|) / c is smallest.
-double best_start(const std::vector<LogRatioLaw>& laws, double angle, double shifted_epsilon) {
+double choose_ray_start(const std::vector<LogRatioLaw>& laws, double angle, double shifted_epsilon) {
     std::vector<GuideLaw> guides;
     for (const LogRatioLaw& law : laws) guides.emplace_back(law, angle, shifted_epsilon);
     const auto height = [&](double log_c) {
         const double c = std::exp(log_c);
         double sum = 0;
-        for (const GuideLaw& guide : guides) sum += guide.log_bound(1 + c);
+        for (const GuideLaw& guide : guides) sum += guide.estimate_ray_log_bound(1 + c);
         const double rest = sum < 1e-3 ? 2 * std::log(sum) - 0.7 : std::log(std::expm1(sum) - sum);
         return (sum > 30 ? sum : rest) - c * shifted_epsilon - log_c;
     };
@@ -94,7 +94,7 @@ RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double eps
     plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // a little smaller, as ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
     // The lobe of |B| is largest at the outer edge of the strip, and its size there determines the steps of both sums.
-    plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
+    plan.c = choose_ray_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
     return plan;
 }
 

@@ -12,19 +12,19 @@ namespace {
 constexpr double kSmall = 0.25;
 constexpr int kLogTerms = 28, kExpTerms = 14;
 
-Complex times(Complex x, Complex y) {
+Complex multiply_complex(Complex x, Complex y) {
     return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
 
 // Returns x^2 times a polynomial in x. `coefficients` begins with the constant term.
 template <std::size_t n>
-Complex square_times(Complex x, const double (&coefficients)[n]) {
+Complex evaluate_remainder_series(Complex x, const double (&coefficients)[n]) {
     Complex sum{coefficients[n - 1], 0};
     for (std::size_t i = n - 1; i-- > 0;) {
-        sum = times(sum, x);
+        sum = multiply_complex(sum, x);
         sum.re += coefficients[i];
     }
-    return times(times(x, x), sum);
+    return multiply_complex(multiply_complex(x, x), sum);
 }
 
 struct Coefficients {
@@ -41,15 +41,15 @@ constexpr Coefficients kSeries;
 
 Remainder log_remainder(Complex x) {
     const double size = std::hypot(x.re, x.im);
-    if (size <= kSmall) return {square_times(x, kSeries.log), 40 * kUnitRoundoff * size * size};
+    if (size <= kSmall) return {evaluate_remainder_series(x, kSeries.log), 40 * kUnitRoundoff * size * size};
     const LogFactor log(x.re, x.im);
     return {{log.re - x.re, log.im - x.im}, 20 * kUnitRoundoff * (std::hypot(log.re, log.im) + size)};
 }
 
 Remainder exp_remainder(Complex x) {
     const double size = std::hypot(x.re, x.im);
-    if (size <= kSmall) return {square_times(x, kSeries.exp), 40 * kUnitRoundoff * size * size};
-    const Complex e = expm1_complex(x.re, x.im);
+    if (size <= kSmall) return {evaluate_remainder_series(x, kSeries.exp), 40 * kUnitRoundoff * size * size};
+    const Complex e = path_expm1(x.re, x.im);
     return {{e.re - x.re, e.im - x.im}, kUnitRoundoff * (90 * (1 + std::exp(x.re)) + 4 * size)};
 }
 

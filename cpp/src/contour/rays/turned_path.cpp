@@ -23,7 +23,7 @@ constexpr double kMostExponent = 690;
 
 // Returns the concave function q(rho) of rays.md, section 3.2, and its slope. Right of the last node, |B| is bounded by
 // e^{q(rho)} (1 + rho) times a constant.
-Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
+Complex path_right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;
     return {q, -s2 * (along * cosine - across * sine) + gamma * cosine};
@@ -31,7 +31,7 @@ Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, doub
 
 }  // namespace
 
-Complex expm1_complex(double re, double im) {
+Complex path_expm1(double re, double im) {
     const double half = std::sin(0.5 * im);
     return {std::expm1(re) * std::cos(im) - 2 * half * half, std::exp(re) * std::sin(im)};
 }
@@ -45,7 +45,7 @@ LogRatioLaw::LogRatioLaw(const Sampled& s) : sigma(s.sigma), q(s.q), count(s.cou
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine) {
     PathPoint point;
     const double rho = std::exp(p), h_re = rho * cosine, h_im = rho * sine;
-    const Complex e = expm1_complex(-h_re, -h_im);  // e = -(1 - e^-h), where Re(1 - e^-h) > 0
+    const Complex e = path_expm1(-h_re, -h_im);  // e = -(1 - e^-h), where Re(1 - e^-h) > 0
     const double norm = e.re * e.re + e.im * e.im;
     const double tau_re = h_re + 0.5 * std::log(norm), tau_im = h_im + std::atan2(-e.im, -e.re);
     const double v_re = tau_re - law.mean, half = 0.5 * law.sigma * law.sigma;
@@ -67,7 +67,7 @@ bool path_range(const LogRatioLaw& law, double gamma, double angle, double need,
     range.left = std::min(law.mean - kSmallLoss - d, std::log(kSmallLoss));
     if (!(range.left > kLeastLogLoss)) return false;
     for (double rho = kLargeLoss / cosine + 0.1; rho < 1e4; rho *= 1.1) {
-        const auto [q, slope] = right_exponent(law, gamma, cosine, sine, rho);
+        const auto [q, slope] = path_right_exponent(law, gamma, cosine, sine, rho);
         range.right = std::log(rho);
         if (slope <= -1.01 && q <= -need && rho * cosine - law.mean > 0.1) return true;
     }
@@ -80,7 +80,7 @@ PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const P
     const double d = law.mean - low - range.left, lift = sigma * (angle + low);
     const double left = 0.5 * (1 + low) * std::exp(gamma * low + 0.5 * (lift * lift - sigma * sigma * d * d));
     tails.left = {left * (1 + 1e-9), left * low * (1 + 1e-9)};
-    const auto [q, slope] = right_exponent(law, gamma, std::cos(angle), std::sin(angle), high);
+    const auto [q, slope] = path_right_exponent(law, gamma, std::cos(angle), std::sin(angle), high);
     const double right = 0.4 * sigma * std::exp(q) * (1 + 1e-9);
     tails.right = {right * (4.0 / 3) / -slope, right * ((1 + high) - 1 / slope) / -slope};
     return tails;
@@ -145,7 +145,7 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         // The terms of path.start are A (e^{gamma h} - 1), where A e^{gamma h} is step * B. Only their real parts are
         // added, because the expectation that path.start stands for is real.
         if (lift_re < 1) {
-            const Complex e = expm1_complex(lift_re, lift_im);
+            const Complex e = path_expm1(lift_re, lift_im);
             const double a = unit * std::exp(point.gaussian.re);
             start += times_slope(a * e.re, a * e.im, point.gaussian.im).re;
         } else {

@@ -15,7 +15,7 @@ struct Complex {
 
 // Returns e^x - 1 for x = re + i im. The errors of the real part and of the imaginary part are at most
 // 30u min(2, |x|) max(1, e^re), where u = 2^-53.
-Complex expm1_complex(double re, double im);
+Complex path_expm1(double re, double im);
 
 // The distribution of the logarithm t of a likelihood ratio: a normal distribution with the given mean and the standard
 // deviation 1/sigma (rays.md, section 1). mean_terms is the sum of the magnitudes of the terms that make up the mean.

@@ -13,20 +13,20 @@ namespace tightdp::contour {
 
 class MinorantTail {
   public:
-    // Uses the nodes that mgf.place() placed last. The cells of the minorant cover all nodes whose fraction of the mass
-    // is at least `resolution`.
+    // Uses the nodes that mgf.place_nodes() placed last. The cells of the minorant cover all nodes whose fraction of
+    // the mass is at least `resolution`.
     MinorantTail(SampledMgf& mgf, double c, double resolution);
 
     // Computes samples of the decay. Samples take most of the time. They help only for small counts, for which a small
     // |phi|^count needs a small |phi|.
-    void sample();
+    void sample_minorant_decay();
 
     // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed.
     double log_decay(double s_low, double s_high) const;
 
   private:
-    void build_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double sum);
-    void build_replaced_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double total);
+    void build_minorant_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double sum);
+    void build_replace_minorant_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double total);
 
     std::vector<Cell> cells_;
     double variation_ = HUGE_VAL;  // bound on the total variation of the density

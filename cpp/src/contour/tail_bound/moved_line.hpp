@@ -1,8 +1,9 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
 // the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W, beta and the posterior weight.
 //
-// The line is moved at u by y(u) = height * p(u). Here p = kappa r / (1 - r + kappa r) is a logistic function of u,
-// and r is the posterior weight. move_for() chooses the numbers height and kappa. With F the integrand of M at c + iS,
+// The line is moved at u by y(u) = height * p(u). Here p = kappa r / (1 - r + kappa r) is a logistic function of u, and
+// r is the posterior weight. choose_line_move() chooses the numbers height and kappa. With F the integrand of M at c +
+// iS,
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
 // because the modulus of the integrand decreases as s grows. J stands for the integrand of B, and J_0 for the integrand
 // of M(c).
@@ -11,8 +12,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "contour/compare.hpp"
 #include "contour/mgf/quadrature.hpp"
+#include "contour/min_max_clamp.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace tightdp::contour {
@@ -34,7 +35,7 @@ inline constexpr double kMovedPart = 0.333;
 // Returns ln(N / M(c)), where N bounds the L1 norm of the integrand of B at Im u = +-most / 2.
 TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine& line) noexcept {
     const double most = line.most;
-    return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
+    return 0.613 + quadrature_strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
 
 // Chooses the line for imaginary parts S >= first_s of the argument of M, for "remove" or "add". `log_inverse` is -ln
@@ -43,20 +44,20 @@ TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, 
     MovedLine line;
     const double sigma = p.sigma;
     line.sigma = sigma;
-    line.beta = p.beta(c);
+    line.beta = p.weight_power(c);
     // r is used under "add" only, and is the posterior weight at or left of the mode of the tilted density.
-    const double r = posterior_weight(p, range_left(p, c));
-    line.stiffness = 1 + (1 + larger(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
-    const double farthest = posterior_weight(p, range_right(p, c, 4));
-    line.most = smaller(kMovedPart * kPi * sigma, larger(1.0, 3 * farthest * first_s / sigma));
+    const double r = mgf_posterior_weight(p, quadrature_left_end(p, c));
+    line.stiffness = 1 + (1 + max_value(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
+    const double farthest = mgf_posterior_weight(p, quadrature_right_end(p, c, 4));
+    line.most = min_value(kMovedPart * kPi * sigma, max_value(1.0, 3 * farthest * first_s / sigma));
     const double log_norm = log_moved_norm(p, c, line) + std::log(2.0);
-    const double gain = larger(log_norm + log_inverse, 5.0);
+    const double gain = max_value(log_norm + log_inverse, 5.0);
     line.h = kPi * line.most / gain;
-    const double lift = strip_penalty(p, c, line.most) + 0.04;
+    const double lift = quadrature_strip_penalty(p, c, line.most) + 0.04;
     line.growth = std::exp(lift);
-    line.margin = range_margin(p, c, log_inverse + lift);
+    line.margin = quadrature_margin(p, c, log_inverse + lift);
     line.error = std::exp(log_norm - gain) / -std::expm1(-gain) + quadrature_error(p, c, 0, line.h) +
-                 range_error(p, c, line.margin) * (2 + line.growth);
+                 quadrature_range_error(p, c, line.margin) * (2 + line.growth);
     line.slack = 0;
     return line;
 }
@@ -74,7 +75,7 @@ struct Move {
 
 // Chooses y for the imaginary part S. To second order, y = S r / (sigma stiffness) is best, up to the largest height
 // that is allowed. This y is multiplied by `boost` >= 1.
-TIGHTDP_HD inline Move move_for(const MovedLine& line, double s, double boost) noexcept {
+TIGHTDP_HD inline Move choose_line_move(const MovedLine& line, double s, double boost) noexcept {
     const double best = boost * s / (line.sigma * line.stiffness);
     return best <= line.most ? Move{best, 1} : Move{line.most, best / line.most};
 }
@@ -91,7 +92,7 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
                                      double rounding) noexcept {
     if (!(line.error < 0.1)) return 0;
     const double gap = (sums.lost - rounding * sums.size) / (sum * (1 + 2 * line.error + rounding)) - line.error;
-    return gap > 0 ? -std::log1p(-smaller(gap, 1 - 1e-15)) * (1 - 1e-9) : 0;
+    return gap > 0 ? -std::log1p(-min_value(gap, 1 - 1e-15)) * (1 - 1e-9) : 0;
 }
 
 }  // namespace tightdp::contour
@@ -100,7 +101,7 @@ namespace tightdp {
 
 // Computes the sums for the imaginary part S = s (moved_line.simd.cpp). The bound on |phi| from these sums holds for
 // all larger imaginary parts too. Terms are rounded so that 1 - B is not too large.
-TIGHTDP_DECLARE_SIMD(void, contour_moved,
+TIGHTDP_DECLARE_SIMD(void, sum_over_moved_line,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))
 

@@ -7,8 +7,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-void contour_moved(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
-                   const double* weights, std::int64_t n, contour::MovedSums& out) {
+void sum_over_moved_line(const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
+                         const double* weights, std::int64_t n, contour::MovedSums& out) {
     const double inverse = 1 / line.sigma, half_beta = 0.5 * line.beta;
     const double abs_beta = line.beta < 0 ? -line.beta : line.beta;
     Vec lost{}, size{};
@@ -16,7 +16,7 @@ void contour_moved(const contour::MovedLine& line, double s, const contour::Move
         const Vec a = load(weights + i), r = load(posterior + i), rest = 1.0 - r;
         const Vec p = move.kappa * r / (rest + move.kappa * r);
         const Vec y = move.height * p, bend = y * (1.0 - p) * inverse;
-        const Cis turn = cism1(y * inverse);
+        const Cis turn = vec_cis_minus_one(y * inverse);
         // Let theta = y / sigma, and let psi be the argument of W(u + iy). Then |W(u + iy)|^2 = W(u)^2 (1 - x), and
         // tan(psi / 2) = r sin(theta) / (sqrt(1 - x) + 1 - r + r cos(theta)). By partial sums, `root` bounds the
         // square root from above, and `arg` bounds psi from below.

@@ -18,8 +18,8 @@ constexpr std::int64_t kNodeUnits = 6;
 MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse)
     : line_(moved_line(pair, c, first_s, log_inverse)) {
     const double sigma = pair.sigma, h = line_.h, margin = line_.margin;
-    const double left = std::floor((range_left(pair, c) - margin) / h) - 1;
-    const double right = std::ceil(range_right(pair, c, margin) / h) + 1;
+    const double left = std::floor((quadrature_left_end(pair, c) - margin) / h) - 1;
+    const double right = std::ceil(quadrature_right_end(pair, c, margin) / h) + 1;
     if (!(right - left < kMaxGuideNodes)) return;
     const std::int64_t n = (static_cast<std::int64_t>(right - left) + kNodeBlock) / kNodeBlock * kNodeBlock;
     const NodeGrid grid{pair.q, 1 / sigma, h, left, n};
@@ -30,11 +30,11 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     weights_.resize(n);
     thread_local std::vector<double> loss;
     loss.resize(n);
-    TIGHTDP_SELECT_SIMD(contour_nodes)(grid, loss.data(), posterior_.data());
+    TIGHTDP_SELECT_SIMD(compute_mgf_nodes)(grid, loss.data(), posterior_.data());
     Moments m;
     const double shift =
         weight_shift(grid, most_log_mgf(pair, c), [&](std::int64_t i) { return line_.beta * loss[i]; });
-    TIGHTDP_SELECT_SIMD(contour_moments)
+    TIGHTDP_SELECT_SIMD(sum_mgf_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
     // The relative error of a term has three parts. One is alpha (contour.md, section 5.1), in unit roundoffs. The
@@ -52,8 +52,8 @@ double MovedLineTail::log_decay(double s) const {
     for (const double boost : {1.0, 2.0, line_.stiffness}) {
         work::spend(kNodeUnits * n);
         MovedSums sums;
-        TIGHTDP_SELECT_SIMD(contour_moved)
-        (line_, s, move_for(line_, s, boost), posterior_.data(), weights_.data(), n, sums);
+        TIGHTDP_SELECT_SIMD(sum_over_moved_line)
+        (line_, s, choose_line_move(line_, s, boost), posterior_.data(), weights_.data(), n, sums);
         most = std::max(most, moved_decay(line_, sums, sum_, rounding_));
     }
     return most;

@@ -19,10 +19,10 @@ struct Cells {
     long long first;
     std::int64_t count;
 
-    TIGHTDP_HD double left(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
-    TIGHTDP_HD double right(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
+    TIGHTDP_HD double left_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
+    TIGHTDP_HD double right_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
     // Returns the cell that holds an atom at y. Atoms beyond the ends belong to the outermost cells.
-    TIGHTDP_HD std::int64_t at(double y) const noexcept {
+    TIGHTDP_HD std::int64_t index_at(double y) const noexcept {
         const long long i = llround(y / h) - first;
         return i < 0 ? 0 : i >= count ? count - 1 : static_cast<std::int64_t>(i);
     }
@@ -37,40 +37,41 @@ TIGHTDP_HD inline double signed_tail(double z) noexcept {
 
 // Returns P(a < Z <= b) for a standard normal Z. If 0 lies between a and b, the absolute error is at most 2 u.
 // Otherwise the error consists of the errors of the two tails and a relative error of u.
-TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
+TIGHTDP_HD inline double cell_normal_mass(double a, double b) noexcept {
     const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
     return mass > 0 ? mass : 0.0;
 }
 
 // Each of the following functions returns P(Y in cell i) for the privacy loss Y, with the errors that law.hpp states
-// for `cells`.
+// for `prv_cells`.
 
-TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
+TIGHTDP_HD inline double cell_mass(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
-    return normal_between(c.left(i) * inverse - middle, c.right(i) * inverse - middle);
+    return cell_normal_mass(c.left_edge(i) * inverse - middle, c.right_edge(i) * inverse - middle);
 }
 
-TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
+TIGHTDP_HD inline double cell_mass(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
     // The privacy loss for "add" is Y = -L, with L as described at SampledLaw.
-    const double low = law.add ? -c.right(i) : c.left(i), high = law.add ? -c.left(i) : c.right(i);
+    const double low = law.add ? -c.right_edge(i) : c.left_edge(i), high = law.add ? -c.left_edge(i) : c.right_edge(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;
-    const double base = normal_between(a, b);
-    return law.add ? base : (1 - law.q) * base + law.q * normal_between(a - shift, b - shift);
+    const double base = cell_normal_mass(a, b);
+    return law.add ? base : (1 - law.q) * base + law.q * cell_normal_mass(a - shift, b - shift);
 }
 
-TIGHTDP_HD inline double cell(const LaplaceLaw& law, const Cells& c, std::int64_t i) noexcept {
-    const double a = c.left(i) > -law.mu ? c.left(i) : -law.mu, b = c.right(i) < law.mu ? c.right(i) : law.mu;
+TIGHTDP_HD inline double cell_mass(const LaplaceLaw& law, const Cells& c, std::int64_t i) noexcept {
+    const double a = c.left_edge(i) > -law.mu ? c.left_edge(i) : -law.mu,
+                 b = c.right_edge(i) < law.mu ? c.right_edge(i) : law.mu;
     double mass = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
-    if (i == c.at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
-    if (i == c.at(law.mu)) mass += 0.5;
+    if (i == c.index_at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
+    if (i == c.index_at(law.mu)) mass += 0.5;
     return mass;
 }
 
-TIGHTDP_HD inline double cell(const PureLaw& law, const Cells& c, std::int64_t i) noexcept {
+TIGHTDP_HD inline double cell_mass(const PureLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double e = std::exp(-law.eps), p = 1 / (1 + e);
-    return (i == c.at(law.eps) ? p : 0.0) + (i == c.at(-law.eps) ? p * e : 0.0);
+    return (i == c.index_at(law.eps) ? p : 0.0) + (i == c.index_at(-law.eps) ? p * e : 0.0);
 }
 
 }  // namespace tightdp::prv

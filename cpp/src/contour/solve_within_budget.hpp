@@ -11,7 +11,7 @@ namespace tightdp::contour {
 // Returns solve(). If solve() takes too much work or memory, returns a result that is not certified, and the caller
 // then uses another engine. The exception Interrupted is not caught.
 template <class Solve>
-Result within_budget(const Solve& solve) {
+Result solve_within_budget(const Solve& solve) {
     // The budget is in units of runtime/work.hpp. A composition of a thousand parts takes about a third of the budget.
     const work::Budget budget(1'000'000'000);
     try {

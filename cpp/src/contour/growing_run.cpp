@@ -1,14 +1,14 @@
 // Bounds for a run that grows. A line is the set of abscissae z = c + i m step at which M, the moment generating
 // function of the privacy loss, is inverted. A column belongs to a mechanism. The column holds M(z)/M(c) - 1 for one
-// step of this mechanism, at each z of a line (growing.hpp).
-#include "growing.hpp"
+// step of this mechanism, at each z of a line (growing_run.hpp).
+#include "growing_run.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "contour/inversion/invert.hpp"
 #include "direct_bounds.hpp"
-#include "within_budget.hpp"
+#include "solve_within_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -25,61 +25,62 @@ constexpr double kKeptWidth = 1e-10, kWider = 4;
 // A new line is made once the run has grown by this factor. The new line is shorter, so that further steps cost less.
 constexpr double kOutgrown = 1.5;
 
-void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
+void add_log_mgf_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.value += count * one.value;
     sum.rule += count * one.rule;
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// The members of a Curve that solve_epsilon() of invert.hpp needs.
+// The members of a Curve that invert_for_epsilon() of invert.hpp needs.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;
-    CurveValue value(const Plan& plan, double epsilon) const { return sum.value(plan, epsilon); }
+    CurveValue evaluate_curve(const Plan& plan, double epsilon) const { return sum.evaluate_curve(plan, epsilon); }
 };
 
 }  // namespace
 
-void Growing::OnLine::add(const OnLine& one, double count) {
-    add_times(at, one.at, count);
-    add_times(left, one.left, count);
-    add_times(right, one.right, count);
+void GrowingRun::OnLine::add_contribution(const OnLine& one, double count) {
+    add_log_mgf_times(at, one.at, count);
+    add_log_mgf_times(left, one.left, count);
+    add_log_mgf_times(right, one.right, count);
     decay += count * one.decay;
 }
 
-void Growing::Column::add_to(std::vector<LogRatio>& ratios) const {
-    for (std::size_t m = 0; m < re.size(); ++m) ratios[m + 1].add(re[m], im[m], rule, rounding[m], count);
+void GrowingRun::Column::add_to_ratios(std::vector<LogRatio>& ratios) const {
+    for (std::size_t m = 0; m < re.size(); ++m) ratios[m + 1].add_power(re[m], im[m], rule, rounding[m], count);
 }
 
-void Growing::add(const Sampled& part) {
+void GrowingRun::add_steps(const Sampled& part) {
     const auto [at, is_new] = index_.try_emplace({part.sigma, part.q}, parts_.size());
     if (is_new)
         parts_.push_back(part);
     else
         parts_[at->second].count += part.count;
     total_count_ += part.count;
-    distance_ += part.count * total_variation(part.sigma, part.q);
-    most_ += part.count * largest_add_loss(part.q);
+    distance_ += part.count * bound_step_delta_directly(part.sigma, part.q);
+    most_ += part.count * bound_add_loss_directly(part.q);
     ++additions_;
-    std::optional<Line> line = std::exchange(line_, {});  // the line is lost if extend() is interrupted
+    std::optional<Line> line = std::exchange(line_, {});  // the line is lost if extend_line() is interrupted
     if (!line) return;
-    extend(*line, part);
+    extend_line(*line, part);
     line_ = std::move(line);
 }
 
-Growing::Column Growing::column(const Line& line, const Sampled& given) const {
+GrowingRun::Column GrowingRun::make_column(const Line& line, const Sampled& given) const {
     const Plan& plan = line.plan;
     const double end = plan.step * static_cast<double>(plan.count);
     const Pair pair{given.sigma, given.q, direction_};
     Column out{{}, given.sigma, given.q, given.count, {}, {}, {}, HUGE_VAL};
     SampledMgf part(pair, 1);
     for (std::vector<double>* array : {&out.re, &out.im, &out.rounding}) array->assign(plan.count, 0.0);
-    if (!part.place(std::max(plan.right.c, plan.c), end, line.log_inverse, kMaxNodes) ||
+    if (!part.place_nodes(std::max(plan.right.c, plan.c), end, line.log_inverse, kMaxNodes) ||
         part.largest_loss() * end > kMostPhase) {
         out.at.rule = HUGE_VAL;  // an infinite error, with which nothing is certified
         return out;
     }
-    out.rule = part.products(plan.c, plan.step, plan.count, out.re.data(), out.im.data(), out.rounding.data());
+    out.rule =
+        part.compute_mgf_ratios(plan.c, plan.step, plan.count, out.re.data(), out.im.data(), out.rounding.data());
     out.at = part.log_mgf(plan.c);
     if (plan.left.c > 0) out.left = part.log_mgf(plan.left.c);
     out.right = part.log_mgf(plan.right.c);
@@ -87,7 +88,7 @@ Growing::Column Growing::column(const Line& line, const Sampled& given) const {
     return out;
 }
 
-void Growing::extend(Line& line, const Sampled& part) const {
+void GrowingRun::extend_line(Line& line, const Sampled& part) const {
     for (Column& known : line.latest)
         if (known.sigma == part.sigma && known.q == part.q) {
             known.count += part.count;
@@ -95,26 +96,28 @@ void Growing::extend(Line& line, const Sampled& part) const {
         }
     if (line.latest.size() == kMostLatest) {  // the oldest column is added to the sums
         const Column& oldest = line.latest.front();
-        oldest.add_to(line.ratios);
-        line.add(oldest, oldest.count);
+        oldest.add_to_ratios(line.ratios);
+        line.add_contribution(oldest, oldest.count);
         line.latest.erase(line.latest.begin());
     }
-    line.latest.push_back(column(line, part));
+    line.latest.push_back(make_column(line, part));
 }
 
-std::optional<Growing::Line> Growing::line(double delta, double tolerance) const {
-    for (const Effort& effort : efforts({parts_, mu2_, direction_}))
-        if (std::optional<Line> line = this->line(delta, effort.looser * tolerance, effort.products, true)) return line;
-    return line(delta, tolerance, kWhole.products, false);
+std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double tolerance) const {
+    for (const Effort& effort : list_inversion_efforts({parts_, mu2_, direction_}))
+        if (std::optional<Line> line = this->make_line(delta, effort.looser * tolerance, effort.products, true))
+            return line;
+    return make_line(delta, tolerance, kWhole.products, false);
 }
 
-std::optional<Growing::Line> Growing::line(double delta, double tolerance, double most_products, bool groups) const {
+std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double tolerance, double most_products,
+                                                      bool groups) const {
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // If there is no saddle point, invert() solves twice and takes the second contour from the first solution
+    // If there is no saddle point, invert_curve() solves twice and takes the second contour from the first solution
     // (inversion/invert.hpp). Then no line can be kept.
-    if (Planner<CompositionMgf>(mgf, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
+    if (Planner<CompositionMgf>(mgf, tolerance, plan).make_plan(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};
     plan.step *= kFinerStep;
@@ -127,35 +130,35 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     if (parts_.size() <= kMostLatest) {  // with a column for each part, more steps of these parts need no new column
         line.ratios.resize(plan.count + 1);
         for (const Sampled& part : parts_) {
-            line.latest.push_back(column(line, part));
+            line.latest.push_back(make_column(line, part));
             if (!(line.latest.back().at.rule < HUGE_VAL)) return {};
         }
         return line;
     }
-    if (mgf.place_for(plan, line.log_inverse) != Status::certified) return {};
-    line.ratios = mgf.ratios(plan);
+    if (mgf.place_nodes_for_plan(plan, line.log_inverse) != Status::certified) return {};
+    line.ratios = mgf.log_mgf_ratios(plan);
     for (const LogRatio& one : line.ratios)
         if (!(one.rule + one.round < HUGE_VAL)) return {};
-    line.at = mgf.sampled(plan.c);
-    if (plan.left.c > 0) line.left.value = mgf.sampled_bounded(plan.left.c);
-    line.right.value = mgf.sampled_bounded(plan.right.c);
-    line.decay = mgf.decay_from(plan, plan.step * static_cast<double>(plan.count), line.exact);
+    line.at = mgf.sampled_log_mgf(plan.c);
+    if (plan.left.c > 0) line.left.value = mgf.sampled_log_mgf_upper(plan.left.c);
+    line.right.value = mgf.sampled_log_mgf_upper(plan.right.c);
+    line.decay = mgf.decay_beyond(plan, plan.step * static_cast<double>(plan.count), line.exact);
     return line;
 }
 
-Result Growing::solve(Line& line, double delta) {
+Result GrowingRun::solve_on_line(Line& line, double delta) {
     Plan plan = line.plan;
     const double mu2 = mu2_, end = plan.step * static_cast<double>(plan.count);
     std::vector<LogRatio> ratios = line.ratios;
     OnLine all = line;
     for (const Column& one : line.latest) {
         work::spend(3 * kAbscissaUnits * plan.count);
-        one.add_to(ratios);
-        all.add(one, one.count);
+        one.add_to_ratios(ratios);
+        all.add_contribution(one, one.count);
     }
     const auto with_plain = [&](CertifiedLogMgf k, double c) {
         const double value = 0.5 * mu2 * c * (c + 1);
-        add_times(k, {value, 0, 10 * kUnitRoundoff * value}, 1);
+        add_log_mgf_times(k, {value, 0, 10 * kUnitRoundoff * value}, 1);
         return k;
     };
     plan.k = with_plain(all.at, plan.c);
@@ -163,9 +166,9 @@ Result Growing::solve(Line& line, double delta) {
     plan.right.k = with_plain(all.right, plan.right.c).upper();
     plan.log_decay = -(all.decay + 0.5 * mu2 * end * end) * (1 - 1e-9);
     plan.epsilon = line.epsilon;
-    sum_.set(ratios, plan, mu2);
+    sum_.set_ordinates(ratios, plan, mu2);
     double epsilon;
-    Result r = solve_epsilon(KeptCurve{sum_}, plan, delta, epsilon);
+    Result r = invert_for_epsilon(KeptCurve{sum_}, plan, delta, epsilon);
     r.abscissae = plan.count + 1;
     if (r.status == Status::certified) line.epsilon = epsilon;
     return r;
@@ -173,26 +176,26 @@ Result Growing::solve(Line& line, double delta) {
 
 // Computes the result on the kept line. Makes a new line if there is none, if the run has outgrown the kept line, or if
 // the result is too wide.
-Result Growing::answer(std::optional<Line>& line, double delta, double tolerance) {
+Result GrowingRun::answer_on_line(std::optional<Line>& line, double delta, double tolerance) {
     const auto relative = [](const Result& r) {
         return r.status == Status::certified && r.lower > 0 ? (r.upper - r.lower) / r.upper : HUGE_VAL;
     };
     if (line && total_count_ <= kOutgrown * line->steps) {
-        const Result r = solve(*line, delta);
+        const Result r = solve_on_line(*line, delta);
         if (!(relative(r) > std::max(kKeptWidth, kWider * line->width))) return r;
     }
-    line = this->line(delta, tolerance);
+    line = this->make_line(delta, tolerance);
     if (!line) return {};
-    const Result r = solve(*line, delta);
+    const Result r = solve_on_line(*line, delta);
     line->width = relative(r);
     return r;
 }
 
-Result Growing::epsilon(double delta, double tolerance) {
+Result GrowingRun::epsilon(double delta, double tolerance) {
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(additions_ + 8);
     if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_)) <= delta * (1 - 1e-12)) return {};
     std::optional<Line> line = std::exchange(line_, {});  // the line is lost if there is no result
-    Result r = within_budget([&] { return answer(line, delta, tolerance); });
+    Result r = solve_within_budget([&] { return answer_on_line(line, delta, tolerance); });
     if (r.status == Status::certified) line_ = std::move(line);
     if (direction_ == Direction::add && mu2_ == 0) r.upper = std::min(r.upper, most_ * more);
     return r;

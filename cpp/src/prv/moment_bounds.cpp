@@ -1,5 +1,5 @@
 // Bounds from the moments E[e^{cY}] of privacy losses Y (docs/theory/prv.md, section 3).
-#include "moments.hpp"
+#include "moment_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,59 +18,58 @@ constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 // Factor that covers the relative error of each closed form, which is at most 64 unit roundoffs.
 constexpr double kSlack = 1 + 64 * kUnitRoundoff;
 
-// Each cgf_of() returns ln E[e^{cY}], the cumulant generating function of one loss Y at c.
-double cgf_of(const GaussianLaw& law, double c) {
+// Each prv_cgf() returns ln E[e^{cY}], the cumulant generating function of one loss Y at c.
+double prv_cgf(const GaussianLaw& law, double c) {
     const double mu = law.mu * (1 + law.spread);
     return 0.5 * mu * mu * c * (c + 1);
 }
 
 // E[e^{cY}] = e^{c mu}/2 + e^{-(c+1) mu}/2 + (e^{c mu} - e^{-(c+1) mu}) / (2 (2c + 1)).
-double cgf_of(const LaplaceLaw& law, double c) {
+double prv_cgf(const LaplaceLaw& law, double c) {
     const double w = 0.5 + 0.5 / (2 * c + 1), v = 0.5 - 0.5 / (2 * c + 1);
     return logaddexp(std::log(w) + c * law.mu, (v > 0 ? std::log(v) : -HUGE_VAL) - (c + 1) * law.mu) +
            16 * kUnitRoundoff * (1 + c * law.mu);
 }
 
-double cgf_of(const PureLaw& law, double c) {
+double prv_cgf(const PureLaw& law, double c) {
     const double odds = std::log1p(std::exp(-law.eps));
     return logaddexp(c * law.eps - odds, -(c + 1) * law.eps - odds) + 16 * kUnitRoundoff * (1 + c * law.eps);
 }
 
-// This overload is never called, because cgf() takes ln E[e^{cY}] of these distributions from `sampled_`.
-double cgf_of(const SampledLaw&, double) {
+// This overload is never called, because composed_cgf() takes ln E[e^{cY}] of these distributions from `sampled_`.
+double prv_cgf(const SampledLaw&, double) {
     return HUGE_VAL;
 }
 
 }  // namespace
 
-Moments::Moments(std::vector<Run> parts) : parts_(std::move(parts)) {
+MomentBounds::MomentBounds(std::vector<Run> parts) : parts_(std::move(parts)) {
     for (const Run& part : parts_) {
         auto& nodes = sampled_.emplace_back();
         if (const auto* law = std::get_if<SampledLaw>(&part.law))
-            nodes.emplace(contour::Pair{law->sigma, law->q, contour::add_or_remove(law->add)},
+            nodes.emplace(contour::Pair{law->sigma, law->q, contour::contour_direction(law->add)},
                           static_cast<double>(part.count));
     }
 }
 
-bool Moments::place(double c_most) {
+bool MomentBounds::place_nodes(double c_most) {
     if (c_most <= c_most_) return true;
     double count = 1;
     for (const Run& part : parts_) count += static_cast<double>(part.count);
     for (auto& nodes : sampled_)
-        if (nodes && !nodes->place(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes))
-            return false;
+        if (nodes && !nodes->place_nodes(2 * c_most, 0, std::log(1e4 * count), contour::kMaxGuideNodes)) return false;
     c_most_ = 2 * c_most;
     return true;
 }
 
-double Moments::cgf(double c) {
-    if (!place(c)) return HUGE_VAL;
+double MomentBounds::composed_cgf(double c) {
+    if (!place_nodes(c)) return HUGE_VAL;
     double sum = 0;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-        const double one =
-            sampled_[i] ? sampled_[i]->log_mgf(c).upper()
-                        : static_cast<double>(parts_[i].count) *
-                              std::visit([c](const auto& law) { return cgf_of(law, c); }, parts_[i].law);
+        const double one = sampled_[i]
+                               ? sampled_[i]->log_mgf(c).upper()
+                               : static_cast<double>(parts_[i].count) *
+                                     std::visit([c](const auto& law) { return prv_cgf(law, c); }, parts_[i].law);
         sum += one * (one > 0 ? kSlack : 1);
     }
     return sum;
@@ -80,7 +79,7 @@ double Moments::cgf(double c) {
 // stops. Each objective falls and then rises in c. Doubling c brackets the minimum, and golden-section search in ln c
 // narrows the bracket.
 template <class F>
-double Moments::least(F objective) {
+double MomentBounds::minimize_over_abscissa(F objective) {
     double c = 1, best = objective(c), factor = 2;
     double next = objective(c * factor);
     if (!(next < best)) {
@@ -109,27 +108,28 @@ double Moments::least(F objective) {
     return std::min({best, fx, fy});
 }
 
-double Moments::upper_quantile(double log_inverse) {
-    return least([&](double c) { return (cgf(c) + log_inverse) / c * (1 + 1e-14); });
+double MomentBounds::upper_quantile(double log_inverse) {
+    return minimize_over_abscissa([&](double c) { return (composed_cgf(c) + log_inverse) / c * (1 + 1e-14); });
 }
 
-double Moments::epsilon(double log_inverse) {
-    return least([&](double c) {
-        const double value = (cgf(c) + log_inverse + contour::log_kappa(c) * (1 - 1e-14)) / c;
+double MomentBounds::epsilon(double log_inverse) {
+    return minimize_over_abscissa([&](double c) {
+        const double value = (composed_cgf(c) + log_inverse + contour::log_kappa(c) * (1 - 1e-14)) / c;
         return value + 1e-14 * std::fabs(value);
     });
 }
 
-double Moments::log_delta(double eps) {
-    return least([&](double c) {
-        const double k = cgf(c), shrink = contour::log_kappa(c) * (1 - 1e-14);
+double MomentBounds::log_delta(double eps) {
+    return minimize_over_abscissa([&](double c) {
+        const double k = composed_cgf(c), shrink = contour::log_kappa(c) * (1 - 1e-14);
         return k - c * eps + shrink + 1e-14 * (std::fabs(k) + c * std::fabs(eps));
     });
 }
 
-double Moments::reversed_quantile(double log_inverse) {
-    return std::min(log_inverse,
-                    least([&](double c) { return (cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14); }));
+double MomentBounds::reversed_quantile(double log_inverse) {
+    return std::min(log_inverse, minimize_over_abscissa([&](double c) {
+                        return (composed_cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14);
+                    }));
 }
 
 }  // namespace tightdp::prv

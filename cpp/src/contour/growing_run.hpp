@@ -15,18 +15,18 @@
 namespace tightdp::contour {
 
 // A run that grows, under "remove" or "add".
-class Growing {
+class GrowingRun {
   public:
-    explicit Growing(Direction direction) : direction_(direction) {}
+    explicit GrowingRun(Direction direction) : direction_(direction) {}
 
-    void add(const Sampled& part);
+    void add_steps(const Sampled& part);
     // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum over all calls must have a
     // relative error of at most 2^-51 (contour.md, section 5.3).
-    void add_plain(double mu2) { mu2_ += mu2; }
+    void add_plain_gaussians(double mu2) { mu2_ += mu2; }
 
-    // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call. A kept line changes at most
-    // the last digits of a result. If epsilon may be 0, the status of the result is not `certified`. If the call is
-    // interrupted, the line is dropped, and all parts are kept.
+    // Bounds epsilon as epsilon() of epsilon_and_delta.hpp does. The line is kept for the next call. A kept line
+    // changes at most the last digits of a result. If epsilon may be 0, the status of the result is not `certified`. If
+    // the call is interrupted, the line is dropped, and all parts are kept.
     Result epsilon(double delta, double tolerance);
 
   private:
@@ -36,7 +36,7 @@ class Growing {
         CertifiedLogMgf at, left, right;
         double decay = 0;
 
-        void add(const OnLine& one, double count);
+        void add_contribution(const OnLine& one, double count);
     };
     // The contribution of one step of a part to a line.
     struct Column : OnLine {
@@ -44,7 +44,7 @@ class Growing {
         std::vector<double> re, im, rounding;  // M(z)/M(c) - 1 at each abscissa, and its rounding error
         double rule;
 
-        void add_to(std::vector<LogRatio>& ratios) const;
+        void add_to_ratios(std::vector<LogRatio>& ratios) const;
     };
     // A line with the sums of the contributions of all parts except for the latest ones. The latest parts are kept
     // apart, because a run is likely to add steps of these parts again. The members `left` and `right` hold upper
@@ -60,12 +60,12 @@ class Growing {
     };
 
     // Makes a line for the current run. Returns nothing if no line is suitable.
-    std::optional<Line> line(double delta, double tolerance) const;
-    std::optional<Line> line(double delta, double tolerance, double most_products, bool groups) const;
-    void extend(Line& line, const Sampled& part) const;
-    Column column(const Line& line, const Sampled& part) const;
-    Result solve(Line& line, double delta);
-    Result answer(std::optional<Line>& line, double delta, double tolerance);
+    std::optional<Line> make_line(double delta, double tolerance) const;
+    std::optional<Line> make_line(double delta, double tolerance, double most_products, bool groups) const;
+    void extend_line(Line& line, const Sampled& part) const;
+    Column make_column(const Line& line, const Sampled& part) const;
+    Result solve_on_line(Line& line, double delta);
+    Result answer_on_line(std::optional<Line>& line, double delta, double tolerance);
 
     Direction direction_;
     std::vector<Sampled> parts_;

@@ -11,13 +11,13 @@ using std::size_t;
 // are fast. 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
-inline Complex without_underflow(Complex z) {
+inline Complex flush_tiny_coefficients(Complex z) {
     const Mask keep = abs(z.re) + abs(z.im) > kNothing;
     return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
 }
 
 // Returns z^k, or exactly 0 if |z|^2 < `nothing`. The caller sets `nothing` to the k-th root of kNothing^2.
-inline Complex raised(Complex z, std::uint64_t k, double nothing) {
+inline Complex raise_coefficients(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
     // Returns early if z^k is zero in all lanes, which is frequent in a k-fold convolution.
     bool any = false;
@@ -25,25 +25,25 @@ inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     if (!any) return Complex{};
     z = {alive ? z.re : Vec{}, alive ? z.im : Vec{}};
     while ((k & 1) == 0) {
-        z = without_underflow(times(z, z));
+        z = flush_tiny_coefficients(times(z, z));
         k >>= 1;
     }
     Complex result = z;
     while (k >>= 1) {
-        z = without_underflow(times(z, z));
-        if (k & 1) result = without_underflow(times(result, z));
+        z = flush_tiny_coefficients(times(z, z));
+        if (k & 1) result = flush_tiny_coefficients(times(result, z));
     }
     return result;
 }
 
 // Loads `width` consecutive coefficients. If there are fewer coefficients than lanes, the other lanes are zero.
-inline Complex gather(const double* re, const double* im, size_t width) {
+inline Complex load_few_coefficients(const double* re, const double* im, size_t width) {
     Complex z{};
     for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];
     return z;
 }
 
-inline void scatter(double* re, double* im, size_t width, Complex z) {
+inline void store_few_coefficients(double* re, double* im, size_t width, Complex z) {
     for (size_t l = 0; l < width && l < kLanes; ++l) re[l] = z.re[l], im[l] = z.im[l];
 }
 
@@ -53,7 +53,9 @@ inline void each_coefficient(size_t n, const double* a, const double* b, double*
     for (size_t m = 4; m <= n; m *= 2) {
         const size_t re = m / 2, q = m / 4, im = re + q;
         if (q < kLanes) {
-            scatter(out + re, out + im, q, f(gather(a + re, a + im, q), gather(b + re, b + im, q)));
+            store_few_coefficients(
+                out + re, out + im, q,
+                f(load_few_coefficients(a + re, a + im, q), load_few_coefficients(b + re, b + im, q)));
             continue;
         }
         for (size_t j = 0; j < q; j += kLanes) {
@@ -65,18 +67,18 @@ inline void each_coefficient(size_t n, const double* a, const double* b, double*
 
 }  // namespace
 
-void fft_multiply(size_t n, const double* a, const double* b, double* out) {
+void multiply_spectra(size_t n, const double* a, const double* b, double* out) {
     const double first = a[0] * b[0], second = a[1] * b[1];
     each_coefficient(n, a, b, out, [](Complex x, Complex y) { return times(x, y); });
     out[0] = first;
     out[1] = second;
 }
 
-void fft_power(size_t n, const double* a, std::uint64_t k, double nothing, double* out) {
+void raise_spectrum(size_t n, const double* a, std::uint64_t k, double nothing, double* out) {
     Complex real{};
     real.re[0] = a[0], real.re[1] = a[1];
-    real = raised(real, k, nothing);
-    each_coefficient(n, a, a, out, [k, nothing](Complex z, Complex) { return raised(z, k, nothing); });
+    real = raise_coefficients(real, k, nothing);
+    each_coefficient(n, a, a, out, [k, nothing](Complex z, Complex) { return raise_coefficients(z, k, nothing); });
     out[0] = real.re[0];
     out[1] = real.re[1];
 }

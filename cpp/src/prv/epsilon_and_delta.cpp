@@ -1,11 +1,12 @@
-// The functions of prv/composition.hpp. Each function merges the runs, makes a plan, composes the runs and reads the
-// curve. The result is intersected with a bound by moments.
+// The functions of prv/epsilon_and_delta.hpp. Each function merges the runs, makes a plan, composes the runs and reads
+// the curve. The result is intersected with a bound by moments.
+#include "epsilon_and_delta.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "composed.hpp"
-#include "composition.hpp"
+#include "composed_loss.hpp"
 #include "runtime/work.hpp"
 #include "tightdp/accounting/interval.hpp"
 
@@ -25,7 +26,7 @@ struct Merged {
     double largest = 0;      // upper bound on the sum of the losses, or +inf if they are unbounded
 };
 
-Merged merge(const std::vector<Run>& runs) {
+Merged merge_runs(const std::vector<Run>& runs) {
     Merged merged;
     double mu2 = 0, log_kept = 0;
     const double slack = (8 + 4 * static_cast<double>(runs.size())) * u;
@@ -53,19 +54,19 @@ Merged merge(const std::vector<Run>& runs) {
     return merged;
 }
 
-Moments moments_of(std::vector<Run> parts, bool reverse) {
+MomentBounds make_moment_bounds(std::vector<Run> parts, bool reverse) {
     if (reverse)
-        for (Run& part : parts) part.law = reversed(part.law);
-    return Moments(std::move(parts));
+        for (Run& part : parts) part.law = reverse_law(part.law);
+    return MomentBounds(std::move(parts));
 }
 
 // Makes a plan and composes the parts. Returns nothing if double precision or the budget of work is not enough.
-std::optional<Composed> composed_by(const Composer& compose, const std::vector<Run>& parts, Moments& moments,
-                                    const Request& request, Bounds& answer) {
-    Moments reverse = moments_of(parts, true);
-    const Plan found = plan(parts, moments, reverse, request);
+std::optional<ComposedLoss> try_compose(const Composer& compose, const std::vector<Run>& parts, MomentBounds& moments,
+                                        const Request& request, Bounds& answer) {
+    MomentBounds reverse = make_moment_bounds(parts, true);
+    const Plan found = plan_circle(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
-    std::optional<Composed> composed;
+    std::optional<ComposedLoss> composed;
     try {
         composed.emplace(parts, found, compose);
     } catch (const OutOfWork&) {
@@ -80,35 +81,37 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     return composed;
 }
 
-std::string whole(double x) { return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19))); }
+std::string print_integer(double x) {
+    return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19)));
+}
 
 // Returns the delta that is left for runs without failures: (delta - f)/(1 - f), where f is the probability of a
 // failure.
-double without(double delta, double failure) {
+double remove_failure(double delta, double failure) {
     return (delta - failure) / (1 - failure);
 }
 
 }  // namespace
 
 TooLarge::TooLarge(double needed, double allowed)
-    : std::runtime_error("the prv engine needs " + whole(needed) + " bytes, max_bytes is " + whole(allowed) +
-                         "; a larger eps_error needs fewer"),
+    : std::runtime_error("the prv engine needs " + print_integer(needed) + " bytes, max_bytes is " +
+                         print_integer(allowed) + "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
-    const Merged merged = merge(runs);
+    const Merged merged = merge_runs(runs);
     Bounds answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
     if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
     if (delta <= merged.failure.upper) return answer;
-    const double small = without(delta, merged.failure.upper) * (1 - 8 * u);
-    const double large = std::min(1.0, without(delta, merged.failure.lower) * (1 + 8 * u));
+    const double small = remove_failure(delta, merged.failure.upper) * (1 - 8 * u);
+    const double large = std::min(1.0, remove_failure(delta, merged.failure.lower) * (1 + 8 * u));
     if (merged.parts.empty()) {
         answer.upper = 0;
         return answer;
     }
-    Moments moments = moments_of(merged.parts, false);
+    MomentBounds moments = make_moment_bounds(merged.parts, false);
     answer.upper = std::clamp(moments.epsilon(-std::log(small) * (1 + 4 * u)), 0.0, merged.largest);
-    const auto composed = composed_by(compose, merged.parts, moments, request, answer);
+    const auto composed = try_compose(compose, merged.parts, moments, request, answer);
     if (!composed) return answer;
 
     const double floor = -2 * composed->mesh();
@@ -132,17 +135,17 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 }
 
 Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
-    const Merged merged = merge(runs);
+    const Merged merged = merge_runs(runs);
     // No privacy profile is below 1 - e^eps.
     const double least = eps < 0 ? -std::expm1(eps) : 0.0;
     Bounds answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
     if (merged.parts.empty()) {
         answer.upper = std::min(1.0, least * (1 + 4 * u));
     } else {
-        Moments moments = moments_of(merged.parts, false);
+        MomentBounds moments = make_moment_bounds(merged.parts, false);
         const double bound = std::exp(moments.log_delta(eps)) * (1 + 4 * u) + kLeast;
         answer.upper = eps >= merged.largest ? 0 : std::min(1.0, bound);
-        if (const auto composed = composed_by(compose, merged.parts, moments, request, answer)) {
+        if (const auto composed = try_compose(compose, merged.parts, moments, request, answer)) {
             const double mesh = composed->mesh() + 16 * u * (std::fabs(eps) + 1);
             const Curve curve = composed->curve(eps - mesh);
             const double high = curve.delta(eps - mesh), low = curve.delta(eps + mesh);

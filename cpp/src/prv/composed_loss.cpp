@@ -1,5 +1,5 @@
 // The algorithms DiscretizePRV and ComposePRV of Gopi, Lee and Wutschitz (docs/theory/prv.md, sections 3 and 4).
-#include "composed.hpp"
+#include "composed_loss.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -34,10 +34,10 @@ void require_all_mass(const Support& support, const CellSums& sums) {
 
 // Computes the masses of a distribution's cells and returns their sums. The masses are divided by their sum and added
 // to the points of the circle.
-CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
+CellSums discretise_on_circle(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
     const auto [first, count] = span;
     std::vector<double> mass(static_cast<std::size_t>(count));
-    cells(law, circle.h, first, count, mass.data());
+    prv_cells(law, circle.h, first, count, mass.data());
 
     CompensatedSum total, moment, magnitude;
     for (std::int64_t from = 0; from < count; from += kChunk) {
@@ -62,7 +62,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
 
 }  // namespace
 
-Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
+Composite compose_on_cpu(const std::vector<Run>& runs, const Circle& circle) {
     const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work (runtime/work.hpp)
     work::spend(units);
     const auto fft = RealFft::plan(circle.n);
@@ -71,7 +71,7 @@ Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
     double* const values = made.values.data();
     for (std::size_t j = 0; j < runs.size(); ++j) {
         double* spectrum = j == 0 ? values : scratch.data();
-        made.sums.push_back(discretise(runs[j].law, circle, circle.spans[j], spectrum));
+        made.sums.push_back(discretise_on_circle(runs[j].law, circle, circle.spans[j], spectrum));
         work::spend(units);
         fft->forward(spectrum, spectrum);
         work::spend(2 * units);
@@ -83,7 +83,7 @@ Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
     return made;
 }
 
-Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
+ComposedLoss::ComposedLoss(const std::vector<Run>& parts, const Plan& plan, const Composer& compose) : plan_(plan) {
     Circle circle{plan.step, plan.n, {}};
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const long long first = std::llround(plan.supports[j].low / plan.step),
@@ -102,10 +102,10 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
     bound_rounding(parts);
 }
 
-void Composed::correct_mean(const Run& part, const Support& support, const CellSums& sums) {
+void ComposedLoss::correct_mean(const Run& part, const Support& support, const CellSums& sums) {
     const double h = plan_.step, k = static_cast<double>(part.count), inverse = 1 / sums.total;
-    const Mean exact = mean(part.law);
-    const double truncation = truncation_of_mean(exact, support);
+    const Mean exact = prv_mean(part.law);
+    const double truncation = prv_mean_truncation(exact, support);
     const double summation = 3 * made_.mass_error * h * sums.magnitude * inverse;
     offset_ += k * (exact.value - h * sums.moment * inverse);
     mean_error_ +=
@@ -115,11 +115,11 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
 // Bounds the rounding errors as in prv.md, section 4.3. Magnitudes of transforms below kTau count as kTau. The bound
 // holds for any kTau. A smaller kTau would let the last condition of this function fail for fewer than 1e9 steps. A
 // larger kTau would add more than 4e-6 to the square of the norm of a single step.
-void Composed::bound_rounding(const std::vector<Run>& parts) {
+void ComposedLoss::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
     const double squares =
-        TIGHTDP_SELECT_SIMD(prv_sum_squares)(made_.values.data(), static_cast<std::int64_t>(plan_.n));
+        TIGHTDP_SELECT_SIMD(sum_curve_squares)(made_.values.data(), static_cast<std::int64_t>(plan_.n));
     double least_count = HUGE_VAL;
     for (const Run& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
     const double norm = std::sqrt(1.1 * squares + std::pow(2 * kTau, 2 * least_count));
@@ -132,7 +132,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 
-double Composed::rounding(const Curve& curve, double eps, double value) const {
+double ComposedLoss::rounding(const Curve& curve, double eps, double value) const {
     const double magnitudes = 1.01 + std::sqrt(static_cast<double>(plan_.n)) * vector_error_;
     return std::sqrt(curve.points_above(eps)) * vector_error_ + curve.rounding_bound() * magnitudes +
            count_ * (8 * u + 1.1 * made_.mass_error * value);

@@ -5,17 +5,17 @@
 #include <optional>
 #include <vector>
 
-#include "composition.hpp"
 #include "contour/mgf/sampled_mgf.hpp"
+#include "epsilon_and_delta.hpp"
 
 namespace tightdp::prv {
 
 // Bounds on the sum S of the privacy losses of all runs, from an upper bound on K(c) = ln E[e^{cS}]. K(c) is the sum of
-// count ln E[e^{cY}] over the parts, where Y is the loss of one run of a part. Failures (Run in composition.hpp) are
-// left out.
-class Moments {
+// count ln E[e^{cY}] over the parts, where Y is the loss of one run of a part. Failures (Run in epsilon_and_delta.hpp)
+// are left out.
+class MomentBounds {
   public:
-    explicit Moments(std::vector<Run> parts);
+    explicit MomentBounds(std::vector<Run> parts);
 
     // Returns a number b with P(S >= b) <= e^{-log_inverse}: the minimum of (K(c) + log_inverse)/c over c > 0. Returns
     // +inf if no bound on K is known.
@@ -34,10 +34,10 @@ class Moments {
     double reversed_quantile(double log_inverse);
 
   private:
-    double cgf(double c);
-    bool place(double c_most);
+    double composed_cgf(double c);
+    bool place_nodes(double c_most);
     template <class F>
-    double least(F objective);
+    double minimize_over_abscissa(F objective);
 
     std::vector<Run> parts_;
     std::vector<std::optional<contour::SampledMgf>> sampled_;

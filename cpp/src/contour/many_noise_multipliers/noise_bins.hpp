@@ -12,7 +12,7 @@
 namespace tightdp::contour {
 
 // Levels with the same sampling probability and neighbouring noise multipliers.
-struct Bin {
+struct NoiseBin {
     double q, low, high;  // sampling probability, smallest and largest noise multiplier
     double count, members;  // number of steps and number of levels
     double middle;  // the noise multiplier whose 1 / sigma^2 is the mean of the steps' 1 / sigma^2
@@ -20,15 +20,15 @@ struct Bin {
 
 // Puts levels into bins. The levels are sorted by sampling probability and then by noise multiplier. The largest noise
 // multiplier of a bin is at most `widest` times the smallest.
-std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
+std::vector<NoiseBin> bin_noise_levels(std::span<const Sampled> levels, double widest);
 
 // Bounds on the decay of the moment generating function along the contour, for all steps of a bin together, and for
 // "remove" or "add".
-class BinTail {
+class NoiseBinTail {
   public:
     // `c` is the real part of the contour, and `first_s` the smallest imaginary part for which the bounds are used.
     // `log_inverse` is -ln of the intended relative error.
-    BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
+    NoiseBinTail(const NoiseBin& bin, Direction direction, double c, double first_s, double log_inverse);
 
     // Returns a lower bound on -ln |phi(t)| for every t >= s. Here phi(t) is the product of M(c + it) / M(c) over all
     // steps of the bin, where M is the moment generating function of the step's privacy loss.

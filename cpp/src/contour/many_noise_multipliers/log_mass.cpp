@@ -16,7 +16,7 @@ constexpr double kLogInverse = 32;
 
 LogMass log_mass(const Pair& pair, double c) {
     SampledMgf mgf(pair, 1);
-    if (!mgf.place(c, 0, kLogInverse, kMaxGuideNodes)) return {-HUGE_VAL, HUGE_VAL};
+    if (!mgf.place_nodes(c, 0, kLogInverse, kMaxGuideNodes)) return {-HUGE_VAL, HUGE_VAL};
     const CertifiedLogMgf k = mgf.log_mgf(c);
     const double sigma = pair.sigma;
     const double bend = 0.125 / (sigma * sigma), log_sigma = std::log(sigma), value = k.value + bend - log_sigma;

@@ -1,6 +1,7 @@
 // The bounds of the contour engine. A bound that needs no inversion of the moment generating function is tried first.
-// Then the function is inverted on a line or, for few steps with a small sampling probability, on rays (rays/rays.hpp).
-#include "engine.hpp"
+// Then the function is inverted on a line or, for few steps with a small sampling probability, on rays
+// (rays/invert_on_rays.hpp).
+#include "epsilon_and_delta.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,44 +10,44 @@
 
 #include "composition_mgf.hpp"
 #include "contour/inversion/invert.hpp"
-#include "contour/rays/rays.hpp"
+#include "contour/rays/invert_on_rays.hpp"
 #include "direct_bounds.hpp"
-#include "within_budget.hpp"
+#include "solve_within_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// If there are many noise levels, they are put in bins (noise_levels/bins.hpp), and the errors may be larger than
-// planned. If the relative width of a result exceeds both kWide and ten times the tolerance, the result is computed
-// again without bins.
+// If there are many noise levels, they are put in bins (many_noise_multipliers/noise_bins.hpp), and the errors may be
+// larger than planned. If the relative width of a result exceeds both kWide and ten times the tolerance, the result is
+// computed again without bins.
 constexpr double kWide = 1e-10;
 // If the inversion on a line would take too long, the inversion on rays is tried. A result on rays is returned if its
-// relative width is at most kWideRays. Otherwise a longer line at a larger tolerance is tried (efforts() in
-// composition_mgf.hpp).
+// relative width is at most kWideRays. Otherwise a longer line at a larger tolerance is tried (list_inversion_efforts()
+// in composition_mgf.hpp).
 constexpr double kWideRays = 1e-6;
 
-bool narrow(const Result& r, double tolerance) {
+bool is_narrow(const Result& r, double tolerance) {
     return r.status == Status::certified && r.upper - r.lower <= std::max(kWide, 10 * tolerance) * r.upper;
 }
 
-Result solved(const Composition& composition, double tolerance, bool by_delta, double at) {
-    return within_budget([&] {
+Result invert_within_budget(const Composition& composition, double tolerance, bool by_delta, double at) {
+    return solve_within_budget([&] {
         const auto ask = [&](const Effort& effort, bool groups) {
             CompositionMgf mgf(composition, groups, effort.products);
-            const Result r = invert(mgf, effort.looser * tolerance, by_delta, at);
-            return std::pair{r, mgf.grouped()};
+            const Result r = invert_curve(mgf, effort.looser * tolerance, by_delta, at);
+            return std::pair{r, mgf.has_bins()};
         };
         Result r;
         bool grouped = false;
-        for (const Effort& effort : efforts(composition)) {
+        for (const Effort& effort : list_inversion_efforts(composition)) {
             std::tie(r, grouped) = ask(effort, true);
             if (r.status != Status::slow_decay) break;
-            if (effort.looser == 1 && rays_serve(composition)) {
+            if (effort.looser == 1 && can_invert_on_rays(composition)) {
                 const Result rays = invert_on_rays(composition, tolerance, by_delta, at);
                 if (rays.status == Status::certified && rays.upper - rays.lower <= kWideRays * rays.upper) return rays;
             }
         }
-        if (!grouped || narrow(r, tolerance)) return r;
+        if (!grouped || is_narrow(r, tolerance)) return r;
         const Result each = ask(kWhole, false).first;
         return each.status == Status::certified || r.status != Status::certified ? each : r;
     });
@@ -62,17 +63,17 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     double of_one = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
-        const double one = total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
+        const double one = bound_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
         of_one = std::max(of_one, one);
-        most += s.count * largest_add_loss(s.q);
+        most += s.count * bound_add_loss_directly(s.q);
     }
     // The factor covers the rounding errors of a product and a sum for each part, and the error of erf() in `distance`
     // (contour.md, section 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
         const bool above = of_one * (1 - 1e-13) > delta;
-        return by_delta || !above ? solved(composition, tolerance, by_delta, at) : Result{};
+        return by_delta || !above ? invert_within_budget(composition, tolerance, by_delta, at) : Result{};
     });
 }
 
@@ -82,8 +83,8 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
         // adding 1 - e^epsilon loses no digits (contour.md, section 6).
         Composition other = composition;
         if (composition.direction != Direction::replace)
-            other.direction = add_or_remove(composition.direction == Direction::remove);
-        Result r = solved(other, tolerance, false, -epsilon);
+            other.direction = contour_direction(composition.direction == Direction::remove);
+        Result r = invert_within_budget(other, tolerance, false, -epsilon);
         if (r.status == Status::certified) {
             const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnitRoundoff;
             r.lower = std::clamp((front + e * r.lower) * (1 - slack), 0.0, 1.0);
@@ -93,7 +94,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
             return r;
         }
     }
-    return solved(composition, tolerance, false, epsilon);
+    return invert_within_budget(composition, tolerance, false, epsilon);
 }
 
 }  // namespace tightdp::contour

@@ -13,9 +13,9 @@ namespace tightdp::prv {
 // value of the curve that is read. `tails` is the probability outside of the grid, plus the probability that the errors
 // in epsilon exceed `mesh`. With these bounds (docs/theory/prv.md, Theorem 2)
 //     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding.
-class Composed {
+class ComposedLoss {
   public:
-    Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);
+    ComposedLoss(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);
 
     // Returns the curve, which may be read at losses of at least `floor`.
     Curve curve(double floor) const {

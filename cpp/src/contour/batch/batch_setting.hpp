@@ -7,8 +7,8 @@
 // Otherwise the setting is declined.
 #pragma once
 
+#include "batch_curve.hpp"
 #include "contour/direct_bounds.hpp"
-#include "curve.hpp"
 
 namespace tightdp::contour {
 
@@ -17,11 +17,11 @@ template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, const Pair& pair, double steps,
                                       double delta, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;
-    const double distance = steps * total_variation(pair.sigma, pair.q) * more;
-    const double most = pair.add() ? steps * largest_add_loss(pair.q) * more : HUGE_VAL;
+    const double distance = steps * bound_step_delta_directly(pair.sigma, pair.q) * more;
+    const double most = pair.is_add() ? steps * bound_add_loss_directly(pair.q) * more : HUGE_VAL;
     BatchCurve<Team> curve(team, memory, pair, steps);
     return least_epsilon(distance, most, delta,
-                         [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
+                         [&](bool by_delta, double at) { return invert_curve(curve, tolerance, by_delta, at); });
 }
 
 // Bounds epsilon under add_or_remove. The result is the larger of the results for the two directions.
@@ -32,7 +32,7 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, dou
         return batch_epsilon(team, memory, {sigma, q, direction}, steps, delta, tolerance);
     };
     const Result remove = of(Direction::remove);
-    return remove.status == Status::certified ? worse(remove, of(Direction::add)) : remove;
+    return remove.status == Status::certified ? worse_result(remove, of(Direction::add)) : remove;
 }
 
 }  // namespace tightdp::contour

@@ -15,7 +15,7 @@ struct Box {
 };
 
 // Returns the box that contains sigma^2 for all sigma with left <= Re sigma <= right and |Im sigma| <= height.
-inline Box box_of(double left, double right, double height, double sigma_0) {
+inline Box noise_box(double left, double right, double height, double sigma_0) {
     const double v = sigma_0 * sigma_0, most = 1 + 1e-9;
     return {std::max(1 - (left * left - height * height) / v, right * right / v - 1) * most,
             2 * right * height / v * most};
@@ -23,7 +23,7 @@ inline Box box_of(double left, double right, double height, double sigma_0) {
 
 // Returns the largest height of an ellipse between the real parts `left` and `right`. `middle` is the middle between
 // its foci, `half` half their distance, and rho the sum of its half-axes in units of `half`.
-inline double height_between(double middle, double half, double rho, double left, double right) {
+inline double ellipse_height_between(double middle, double half, double rho, double left, double right) {
     const double a = half * 0.5 * (rho + 1 / rho), b = half * 0.5 * (rho - 1 / rho);
     const double nearest = (std::clamp(middle, left, right) - middle) / a;
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
@@ -49,21 +49,21 @@ struct NearLevel {
         const auto at = [&](double part) {
             return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);
         };
-        const LogMass loud = at(1 - r), quiet = at(1 + r);
-        const double most = 2 * std::expm1(0.5 * (loud.upper - here.lower + (quiet.upper - here.lower)));
+        const LogMass less_noise = at(1 - r), more_noise = at(1 + r);
+        const double most = 2 * std::expm1(0.5 * (less_noise.upper - here.lower + (more_noise.upper - here.lower)));
         if (!(most >= 0 && most < 4)) return;
         xi = most * (1 + 1e-9);
-        tau = (loud.upper - quiet.lower) / r;
+        tau = (less_noise.upper - more_noise.lower) / r;
     }
 
     // Returns the bound D of contour.md, section 11.1, on the distance of a box from v_0.
-    double apart(Box box) const {
+    double bound_level_distance(Box box) const {
         if (!(box.real <= radius)) return HUGE_VAL;
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
     // Returns an upper bound on |ln G| on a box, with the factor G of contour.md, section 11.1.
-    double front(Box box) const {
+    double bound_level_log_factor(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +
                0.5 * far * std::fabs(tau);

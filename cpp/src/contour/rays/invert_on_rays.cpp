@@ -1,7 +1,7 @@
 // Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers
 // zeta = e^{w + i ray_angle} for real w, and z = c + zeta is the argument of the moment generating function. The value
 // at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path (turned_path.hpp).
-#include "rays.hpp"
+#include "invert_on_rays.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +47,7 @@ constexpr double kShare = 0.1;
 // is start + min(most, slope r).
 struct FactorError {
     double start = 0, most = 0, slope = 0;
-    double of(double r) const { return start + std::min(most, slope * r); }
+    double bound_at(double r) const { return start + std::min(most, slope * r); }
 };
 
 // One distribution, its path, and bounds on the error of its D_j.
@@ -67,7 +67,7 @@ struct PointSum {
     // or from rounding. rule_first and round_first are the same sums with each term multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
-    void add(Complex d, double rule_error, double round_error, double count) {
+    void add_factor(Complex d, double rule_error, double round_error, double count) {
         const Remainder l = log_remainder(d);
         const double size = std::hypot(d.re, d.im), less = std::hypot(l.value.re, l.value.im);
         log.re += count * (d.re + l.value.re);
@@ -88,7 +88,7 @@ struct PointSum {
     struct Value {
         double re, im, rule, round;
     };
-    Value value(std::size_t laws) const {
+    Value compute_remainder(std::size_t laws) const {
         const double sums = 2 * u * static_cast<double>(laws);
         const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
         const Remainder e = exp_remainder(log);
@@ -112,14 +112,14 @@ class RaySum {
 
     RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance);
 
-    // Tells whether no limit is exceeded. Otherwise the sum was not computed, and value() must not be called.
-    bool served() const { return served_; }
+    // Tells whether no limit is exceeded. Otherwise the sum was not computed, and evaluate_curve() must not be called.
+    bool is_computed() const { return served_; }
     std::int64_t nodes() const;
-    std::int64_t points() const { return static_cast<std::int64_t>(re_.size()); }
-    CurveValue value(const Plan& plan, double epsilon) const;
+    std::int64_t ray_points() const { return static_cast<std::int64_t>(re_.size()); }
+    CurveValue evaluate_curve(const Plan& plan, double epsilon) const;
 
   private:
-    bool choose(double tolerance);
+    bool choose_ray_points(double tolerance);
     void sum_factors();
     double log_product_bound() const;
 
@@ -143,7 +143,7 @@ class RaySum {
 RaySum::RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance)
     : plan_(plan), shift_(shift), gamma_(1 + plan.c), laws_(laws) {
     for (const LogRatioLaw& law : laws) parts_.push_back({law, {}, {}, {}, {}});
-    served_ = choose(tolerance);
+    served_ = choose_ray_points(tolerance);
     if (!served_) return;
     sum_factors();
 }
@@ -161,7 +161,7 @@ double RaySum::log_product_bound() const {
 }
 
 // Chooses the step, the points and the nodes. Returns false if a limit is exceeded.
-bool RaySum::choose(double tolerance) {
+bool RaySum::choose_ray_points(double tolerance) {
     const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
     const double log_front = -shift_ - c * shifted;
     if (!(shifted > 0 && -log_front < kMostFront && plan_.log_delta > -kMostFront)) return false;
@@ -269,7 +269,7 @@ void RaySum::sum_factors() {
     const double cosine = std::cos(turn), sine = std::sin(turn);
     for (std::int64_t i = 0; i < kernel; ++i) {
         const double size = std::exp(std::min(step_ * static_cast<double>(first_ + lowest + i), 700.0));
-        const Complex k = expm1_complex(size * cosine, std::min(size, 1e15) * sine);
+        const Complex k = path_expm1(size * cosine, std::min(size, 1e15) * sine);
         k_re[i] = k.re;
         k_im[i] = k.im;
     }
@@ -280,7 +280,7 @@ void RaySum::sum_factors() {
         const TurnedPath& path = part.path;
         work::spend(kFourProductUnits * (path.nodes() / 4 + 1) * n);
         const std::int64_t offset = path.first - lowest;
-        TIGHTDP_SELECT_SIMD(contour_correlate)
+        TIGHTDP_SELECT_SIMD(correlate_ray_nodes)
         (path.re.data(), path.im.data(), path.nodes(), k_re.data() + offset, k_im.data() + offset, n, f_re.data(),
          f_im.data());
         for (std::int64_t j = 0; j < n; ++j) {
@@ -291,7 +291,8 @@ void RaySum::sum_factors() {
                     (gamma_ * path.first_rounding + std::min(2 * (path.rounding + turned * path.size),
                                                              r * (path.first_rounding + turned * path.first_moment))) +
                 1e-300;
-            sums[j].add({path.start + f_re[j], f_im[j]}, part.rule.of(r) * (1 + 1e-9), round, part.law.count);
+            sums[j].add_factor({path.start + f_re[j], f_im[j]}, part.rule.bound_at(r) * (1 + 1e-9), round,
+                               part.law.count);
         }
     }
     re_.resize(n);
@@ -309,7 +310,7 @@ void RaySum::sum_factors() {
         // t_re + i t_im is the factor zeta / (z (z + 1)), where z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
-        const PointSum::Value v = sums[j].value(parts_.size());
+        const PointSum::Value v = sums[j].compute_remainder(parts_.size());
         re_[j] = v.re * t_re - v.im * t_im;
         im_[j] = v.re * t_im + v.im * t_re;
         const double weight = r / std::sqrt(norm) * (1 + 1e-9);
@@ -319,7 +320,7 @@ void RaySum::sum_factors() {
 }
 
 // Computes the sum at epsilon and bounds on its errors (rays.md, section 4.3).
-CurveValue RaySum::value(const Plan&, double epsilon) const {
+CurveValue RaySum::evaluate_curve(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
     if (epsilon < 0) {  // only a trivial bound is known: delta is between 1 - e^epsilon and 1
@@ -330,7 +331,7 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
         v.rounding = 4 * u;
         return v;
     }
-    const std::int64_t n = points();
+    const std::int64_t n = ray_points();
     work::spend(kPointUnits / 4 * n);
     double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
     const double more = 40 + static_cast<double>(parts_.size());
@@ -371,7 +372,7 @@ constexpr double kNearPlan = 2;
 
 }  // namespace
 
-bool rays_serve(const Composition& composition) {
+bool can_invert_on_rays(const Composition& composition) {
     const auto serves = [](const Sampled& s) {
         if (s.count != std::floor(s.count) || s.sigma < kLeastNoise || s.sigma > kMostNoise) return false;
         const double mean = std::abs(LogRatioLaw(s).mean);
@@ -401,14 +402,14 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
     for (int round = 0; round < kRounds; ++round) {
         const RayPlan plan = plan_rays(laws, shift, epsilon, log_delta, by_delta || round > 0);
         RaySum sum(laws, shift, plan, tolerance);
-        if (!sum.served()) break;
+        if (!sum.is_computed()) break;
         Plan outer;
         outer.c = plan.c;
         outer.epsilon = plan.epsilon;
         double found = at;
-        Result r = by_delta ? solve_epsilon(sum, outer, at, found) : solve_delta(sum, outer, at);
+        Result r = by_delta ? invert_for_epsilon(sum, outer, at, found) : invert_for_delta(sum, outer, at);
         r.nodes = sum.nodes();
-        r.abscissae = sum.points();
+        r.abscissae = sum.ray_points();
         const bool better = r.status == Status::certified &&
                             (best.status != Status::certified || r.upper - r.lower < best.upper - best.lower);
         if (better) best = r;

@@ -10,7 +10,7 @@ namespace tightdp::contour {
 
 // Tells whether invert_on_rays is suitable: the theorem of rays.md covers the composition, all counts are integers, the
 // parts are few, and their paths (turned_path.hpp) need few nodes.
-bool rays_serve(const Composition& composition);
+bool can_invert_on_rays(const Composition& composition);
 
 // Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums
 // would be too long, the status of the result is not `certified`.

@@ -1,6 +1,7 @@
-// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11), with M as in interpolation.hpp.
-// A level is a noise multiplier of the composition, and a node is a noise multiplier at which M is computed.
-#include "interpolation.hpp"
+// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11), with M as in
+// noise_interpolation.hpp. A level is a noise multiplier of the composition, and a node is a noise multiplier at which
+// M is computed.
+#include "noise_interpolation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -36,53 +37,53 @@ constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
 
 // Returns the number of nodes with which the error of interpolation is at most e^{-log_inverse}.
-std::size_t nodes_for(double rho, double log_inverse) {
+std::size_t count_interpolation_nodes(double rho, double log_inverse) {
     const double needed = (log_inverse + std::log(interpolation_error(rho, 1) * rho * 2)) / std::log(rho);
     return (static_cast<std::size_t>(needed) / kStride + 1) * kStride + 1;
 }
 
 // Returns -ln(1 - x), or infinity if x >= 0.99.
-double log_room(double x) {
+double interpolated_log_error(double x) {
     return x < 0.99 ? -std::log1p(-x) : HUGE_VAL;
 }
 
 }  // namespace
 
-Box Interpolation::box(double rho, const Reference& at) const {
+Box Interpolation::cell_box(double rho, const Reference& at) const {
     const double a = half_ * 0.5 * (rho + 1 / rho) * (1 + 1e-9);
     const double left = std::max(at.left, middle_ - a), right = std::min(at.right, middle_ + a);
     if (!(left > 0)) return {HUGE_VAL, HUGE_VAL};
-    return box_of(left, right, height_between(middle_, half_, rho, left, right), sigmas_[at.node]);
+    return noise_box(left, right, ellipse_height_between(middle_, half_, rho, left, right), sigmas_[at.node]);
 }
 
-std::vector<NearLevel> Interpolation::measure(double rho, double c) const {
+std::vector<NearLevel> Interpolation::measure_cells(double rho, double c) const {
     std::vector<NearLevel> near;
     for (const Reference& at : references_) {
-        const Box whole = box(rho, at);
+        const Box whole = cell_box(rho, at);
         near.emplace_back(Pair{sigmas_[at.node], q_, direction_}, c, whole.real);
-        if (!(near.back().apart(whole) < kMostApart)) return {};
+        if (!(near.back().bound_level_distance(whole) < kMostApart)) return {};
     }
     return near;
 }
 
-Interpolation::Ellipse Interpolation::ellipse(double rho, std::span<const NearLevel> near) const {
+Interpolation::Ellipse Interpolation::make_ellipse(double rho, std::span<const NearLevel> near) const {
     Ellipse out{rho, interpolation_error(rho, static_cast<double>(sigmas_.size())), {}, 0, 0};
     for (std::size_t i = 0; i < near.size(); ++i) {
-        const Box cell = box(rho, references_[i]);
-        out.apart.push_back(near[i].apart(cell));
+        const Box cell = cell_box(rho, references_[i]);
+        out.apart.push_back(near[i].bound_level_distance(cell));
         out.most_apart = std::max(out.most_apart, out.apart.back());
-        out.front = std::max(out.front, near[i].front(cell));
+        out.front = std::max(out.front, near[i].bound_level_log_factor(cell));
     }
     return out;
 }
 
-std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, Direction direction, double c,
-                                               double log_inverse) {
+std::optional<Interpolation> Interpolation::make_interpolation(std::span<const Sampled> levels, Direction direction,
+                                                               double c, double log_inverse) {
     const double low = levels.front().sigma, high = levels.back().sigma, q = levels.front().q;
     const double middle = 0.5 * (low + high);
     const double half = std::max({high - middle, middle - low, kLeastHalf * middle}) * (1 + 1e-12);
     for (const double rho : kRhos) {
-        const std::size_t n = nodes_for(rho, log_inverse);
+        const std::size_t n = count_interpolation_nodes(rho, log_inverse);
         if (n > kMostNodes || n + kStride > levels.size()) continue;
         Interpolation made(middle, half, q, direction, c);
         for (std::size_t i = 0; i < n; ++i)
@@ -91,11 +92,11 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
         for (std::size_t i = 0; i + 1 < n; i += kStride)
             made.references_.push_back({i + kStride / 2, i == 0 ? 0 : made.sigmas_[i],
                                         i + kStride + 1 == n ? HUGE_VAL : made.sigmas_[i + kStride]});
-        const std::vector<NearLevel> near = made.measure(rho, c);
+        const std::vector<NearLevel> near = made.measure_cells(rho, c);
         if (near.empty()) continue;
-        for (const double part : kNarrower) made.ellipses_.push_back(made.ellipse(1 + part * (rho - 1), near));
+        for (const double part : kNarrower) made.ellipses_.push_back(made.make_ellipse(1 + part * (rho - 1), near));
         for (const double sigma : made.sigmas_) made.nodes_.emplace_back(Pair{sigma, q, direction}, 1);
-        made.weigh(levels);
+        made.weigh_nodes(levels);
         return made;
     }
     return {};
@@ -103,7 +104,7 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
 
 // Computes the weight of each node by compensated summation. The weight is the sum, over all levels, of the level's
 // count times the value of the node's Lagrange polynomial there.
-void Interpolation::weigh(std::span<const Sampled> levels) {
+void Interpolation::weigh_nodes(std::span<const Sampled> levels) {
     const std::size_t n = sigmas_.size();
     const double scale = 2 / half_;
     std::vector<double> inverse(n, 1.0), before(n), size(n, 0.0);
@@ -139,11 +140,11 @@ CertifiedLogMgf Interpolation::log_mgf() {
     return log_mgf(c_, ellipses_);
 }
 
-double Interpolation::bounded(double c) {
+double Interpolation::log_mgf_upper(double c) {
     for (const Ellipse& at : ellipses_) {
-        const std::vector<NearLevel> near = measure(at.rho, c);
+        const std::vector<NearLevel> near = measure_cells(at.rho, c);
         if (near.empty()) continue;
-        const Ellipse other = ellipse(at.rho, near);
+        const Ellipse other = make_ellipse(at.rho, near);
         const CertifiedLogMgf k = log_mgf(c, {&other, 1});
         if (k.rule < kLooseEnough) return k.upper();
     }
@@ -166,12 +167,12 @@ CertifiedLogMgf Interpolation::log_mgf(double c, std::span<const Ellipse> ellips
     }
     double least = HUGE_VAL;
     for (const Ellipse& e : ellipses)
-        least = std::min(least, e.error * (2 * spread + e.front + log_room(e.most_apart)));
+        least = std::min(least, e.error * (2 * spread + e.front + interpolated_log_error(e.most_apart)));
     total.rule += steps * (1 + 1e-9) * least;
     return total;
 }
 
-void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
+void Interpolation::add_to_ratios(std::vector<LogRatio>& ratios, double step) {
     const std::size_t count = ratios.size() - 1, n = nodes_.size();
     std::vector<double> re(count), im(count), rounding(count);
     struct Abscissa {
@@ -183,8 +184,8 @@ void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
     auto reference = references_.begin();
     for (std::size_t i = 0; i < n; ++i) {
         work::spend(kAbscissaUnits * static_cast<std::int64_t>(count));
-        const double rule =
-            nodes_[i].products(c_, step, static_cast<std::int64_t>(count), re.data(), im.data(), rounding.data());
+        const double rule = nodes_[i].compute_mgf_ratios(c_, step, static_cast<std::int64_t>(count), re.data(),
+                                                         im.data(), rounding.data());
         const bool refers = reference != references_.end() && reference->node == i;
         const std::size_t r = static_cast<std::size_t>(reference - references_.begin());
         steps += weights_[i];
@@ -195,8 +196,8 @@ void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
             one.re = log.re;
             one.im = log.im;
             if (i > 0) one.im += 2 * kPi * std::nearbyint((at.last.im - log.im) / (2 * kPi));
-            one.rule = log_room(rule * log.inverse);
-            one.round = log_room(rounding[m] * log.inverse) +
+            one.rule = interpolated_log_error(rule * log.inverse);
+            one.round = interpolated_log_error(rounding[m] * log.inverse) +
                         6 * kUnitRoundoff * (std::fabs(one.re) + std::fabs(one.im) + std::fabs(log.im - one.im));
             at.last = one;
             if (i == 0) at.first = one;
@@ -207,37 +208,39 @@ void Interpolation::add_to(std::vector<LogRatio>& ratios, double step) {
                 for (std::size_t e = 0; e < ellipses_.size(); ++e)
                     at.apart[e] = std::max(at.apart[e], ellipses_[e].apart[r] * inverse);
             }
-            ratios[m + 1].add(one, weights_[i], weight_errors_[i]);
+            ratios[m + 1].add_multiple(one, weights_[i], weight_errors_[i]);
         }
         if (refers) ++reference;
     }
     for (std::size_t m = 0; m < count; ++m) {
         double least = HUGE_VAL;
         for (std::size_t e = 0; e < ellipses_.size(); ++e)
-            least = std::min(least, ellipses_[e].error * (2 * seen[m].spread + log_room(seen[m].apart[e]) +
-                                                          log_room(ellipses_[e].most_apart)));
+            least =
+                std::min(least, ellipses_[e].error * (2 * seen[m].spread + interpolated_log_error(seen[m].apart[e]) +
+                                                      interpolated_log_error(ellipses_[e].most_apart)));
         ratios[m + 1].rule += steps * (1 + 1e-9) * least;
     }
 }
 
-void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
-                 std::vector<Interpolation>& out, std::vector<Sampled>& rest) {
+void split_into_interpolations(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
+                               std::vector<Interpolation>& out, std::vector<Sampled>& rest) {
     const auto keep = [&] { rest.insert(rest.end(), levels.begin(), levels.end()); };
     if (levels.size() < kFewest) return keep();
     const Sampled &first = levels.front(), &last = levels.back();
-    const auto halves = [&](auto before) {
+    const auto split_levels_before = [&](auto before) {
         const auto at = std::partition_point(levels.begin(), levels.end(), before);
         const std::size_t head = static_cast<std::size_t>(at - levels.begin());
-        interpolate(levels.first(head), direction, c, log_inverse, out, rest);
-        interpolate(levels.subspan(head), direction, c, log_inverse, out, rest);
+        split_into_interpolations(levels.first(head), direction, c, log_inverse, out, rest);
+        split_into_interpolations(levels.subspan(head), direction, c, log_inverse, out, rest);
     };
-    if (first.q != last.q) return halves([&](const Sampled& level) { return level.q == first.q; });
+    if (first.q != last.q) return split_levels_before([&](const Sampled& level) { return level.q == first.q; });
     if (last.sigma <= kWidest * first.sigma) {
-        if (auto made = Interpolation::of(levels, direction, c, log_inverse)) return out.push_back(std::move(*made));
+        if (auto made = Interpolation::make_interpolation(levels, direction, c, log_inverse))
+            return out.push_back(std::move(*made));
         if (last.sigma <= (1 + kLeastHalf) * first.sigma) return keep();
     }
     const double middle = std::sqrt(first.sigma * last.sigma);
-    halves([&](const Sampled& level) { return level.sigma <= middle; });
+    split_levels_before([&](const Sampled& level) { return level.sigma <= middle; });
 }
 
 }  // namespace tightdp::contour

@@ -25,41 +25,41 @@ class BatchCurve {
 
     TIGHTDP_HD double total_count() const noexcept { return mgf_.count(); }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return mgf_.nodes(); }
-    TIGHTDP_HD void restart() noexcept { reach_ = -1; }
+    TIGHTDP_HD void restart_estimates() noexcept { reach_ = -1; }
 
-    TIGHTDP_HD bool at(double c, Cumulants& out) noexcept {
-        if (c > reach_ && !place(2 * c, 0, std::log(1e4 * (1 + mgf_.count())))) return false;
+    TIGHTDP_HD bool estimate_cumulants(double c, Cumulants& out) noexcept {
+        if (c > reach_ && !place_nodes(2 * c, 0, std::log(1e4 * (1 + mgf_.count())))) return false;
         out = mgf_.cumulants(c);
         return true;
     }
     TIGHTDP_HD_STAGE Status choose_length(Plan& plan, double sd, double need, double log_inverse) noexcept;
-    TIGHTDP_HD Status place_for(const Plan& plan, double log_inverse) noexcept {
+    TIGHTDP_HD Status place_nodes_for_plan(const Plan& plan, double log_inverse) noexcept {
         const double length = static_cast<double>(plan.count) * plan.step;
-        if (!place(larger(plan.right.c, plan.c), length, log_inverse)) return Status::too_many_nodes;
+        if (!place_nodes(max_value(plan.right.c, plan.c), length, log_inverse)) return Status::too_many_nodes;
         return mgf_.largest_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
     }
-    TIGHTDP_HD CertifiedLogMgf certified(double c) const noexcept { return mgf_.log_mgf(c); }
-    TIGHTDP_HD double bounded(double c) const noexcept { return certified(c).upper(); }
+    TIGHTDP_HD CertifiedLogMgf certified_log_mgf(double c) const noexcept { return mgf_.log_mgf(c); }
+    TIGHTDP_HD double log_mgf_upper(double c) const noexcept { return certified_log_mgf(c).upper(); }
 
-    TIGHTDP_HD_STAGE void transform(const Plan& plan) noexcept {
-        const double rule = mgf_.products(plan.c, plan.step, plan.count);
+    TIGHTDP_HD_STAGE void compute_ordinates(const Plan& plan) noexcept {
+        const double rule = mgf_.compute_mgf_ratios(plan.c, plan.step, plan.count);
         for (std::int64_t m = team_.lane(); m <= plan.count; m += team_.size()) {
             LogRatio ratio;
-            if (m > 0) ratio.add(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.count());
-            ordinates().set(m, ratio, plan.c, plan.step, 0);
+            if (m > 0) ratio.add_power(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.count());
+            batch_ordinates().set_ordinate(m, ratio, plan.c, plan.step, 0);
         }
         team_.sync();
     }
     // The argument 6 covers the rounding errors of sines and cosines on a device (contour.md, section 7).
-    TIGHTDP_HD CurveValue value(const Plan& plan, double epsilon) const noexcept {
-        return value_at(team_, ordinates(), plan, 6, epsilon);
+    TIGHTDP_HD CurveValue evaluate_curve(const Plan& plan, double epsilon) const noexcept {
+        return evaluate_trapezoid_sum(team_, batch_ordinates(), plan, 6, epsilon);
     }
 
   private:
-    TIGHTDP_HD Ordinates ordinates() const noexcept { return {m_.re, m_.im, m_.rule, m_.round}; }
-    TIGHTDP_HD bool place(double c_most, double s_most, double log_inverse) noexcept {
+    TIGHTDP_HD Ordinates batch_ordinates() const noexcept { return {m_.re, m_.im, m_.rule, m_.round}; }
+    TIGHTDP_HD bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
         reach_ = c_most;
-        return mgf_.place(c_most, s_most, log_inverse);
+        return mgf_.place_nodes(c_most, s_most, log_inverse);
     }
 
     const Team& team_;
@@ -75,7 +75,7 @@ TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, d
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
     const double count = mgf_.count();
-    const BatchMinorantTail<Team> decay(mgf_, plan.c, smaller(1e-4, 0.01 / count), need > 0.01 * count);
+    const BatchMinorantTail<Team> decay(mgf_, plan.c, min_value(1e-4, 0.01 / count), need > 0.01 * count);
     double length = std::sqrt(2 * need) / sd, s = length;
     for (int level = 0; level < most_levels; level += team_.size()) {
         if (length / plan.step > static_cast<double>(kBatchAbscissae)) return Status::slow_decay;

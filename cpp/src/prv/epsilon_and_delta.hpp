@@ -25,7 +25,7 @@ struct Run {
 struct Request {
     double eps_error, delta_error;  // as in Theorem 5.5 of the paper
     double max_bytes;
-    double bytes_a_point = 0;  // memory that a Composer takes for each point, where 0 stands for that of compose_here
+    double bytes_a_point = 0;  // memory that a Composer takes for each point, where 0 stands for that of compose_on_cpu
 };
 
 // --- The part of the work that may be done on a device: cells, transforms and powers.
@@ -63,7 +63,7 @@ struct Composite {
 using Composer = std::function<Composite(const std::vector<Run>&, const Circle&)>;
 
 // Composes runs on the CPU, by RealFft.
-Composite compose_here(const std::vector<Run>& runs, const Circle& circle);
+Composite compose_on_cpu(const std::vector<Run>& runs, const Circle& circle);
 
 // Thrown if the computation does not fit into Request::max_bytes.
 class TooLarge : public std::runtime_error {
@@ -82,9 +82,10 @@ struct Bounds {
 
 // Bounds inf{eps >= 0 : delta(eps) <= delta}, for delta in (0, 1).
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request,
-               const Composer& compose = compose_here);
+               const Composer& compose = compose_on_cpu);
 
 // Bounds delta(eps), for any finite eps.
-Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose = compose_here);
+Bounds delta(const std::vector<Run>& runs, double eps, const Request& request,
+             const Composer& compose = compose_on_cpu);
 
 }  // namespace tightdp::prv

@@ -22,22 +22,22 @@ class Interpolation {
     // Makes an interpolation of ln M(z) for "remove" or "add", where z = c + i s for any real s. The levels are sorted
     // by sigma. The interpolated ln M of each level has an error of about e^{-log_inverse} where |M(z)/M(c)| is near 1.
     // Returns nothing if no interpolation with fewer nodes than levels has a bound on its error.
-    static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
-                                           double log_inverse);
+    static std::optional<Interpolation> make_interpolation(std::span<const Sampled> levels, Direction direction,
+                                                           double c, double log_inverse);
 
     std::vector<SampledMgf>& nodes() { return nodes_; }
     const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
     // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed
-    // (SampledMgf::place).
+    // (SampledMgf::place_nodes).
     CertifiedLogMgf log_mgf();
     // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
     // placed for this abscissa too. The bound is infinite if the error of the interpolation is too large
     // (kLooseEnough).
-    double bounded(double c);
+    double log_mgf_upper(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...
-    void add_to(std::vector<LogRatio>& ratios, double step);
+    void add_to_ratios(std::vector<LogRatio>& ratios, double step);
 
   private:
     // A node at which M is known, and the cell on which M is bounded by its value at this node. The cell is the part of
@@ -57,13 +57,13 @@ class Interpolation {
 
     Interpolation(double middle, double half, double q, Direction direction, double c)
         : middle_(middle), half_(half), q_(q), direction_(direction), c_(c) {}
-    Box box(double rho, const Reference& at) const;
+    Box cell_box(double rho, const Reference& at) const;
     // Returns bounds on M at the abscissa c, one for the cell of each reference. The bounds hold on the ellipse of this
     // rho and of each smaller rho. Returns an empty list if a cell extends too far from its reference.
-    std::vector<NearLevel> measure(double rho, double c) const;
-    Ellipse ellipse(double rho, std::span<const NearLevel> near) const;
+    std::vector<NearLevel> measure_cells(double rho, double c) const;
+    Ellipse make_ellipse(double rho, std::span<const NearLevel> near) const;
     CertifiedLogMgf log_mgf(double c, std::span<const Ellipse> ellipses);
-    void weigh(std::span<const Sampled> levels);
+    void weigh_nodes(std::span<const Sampled> levels);
 
     double middle_, half_, q_;
     Direction direction_;
@@ -77,7 +77,7 @@ class Interpolation {
 
 // Splits levels with any sampling probabilities into interpolations and `rest`, the levels that are not interpolated.
 // The levels are sorted by q and then by sigma.
-void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
-                 std::vector<Interpolation>& out, std::vector<Sampled>& rest);
+void split_into_interpolations(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
+                               std::vector<Interpolation>& out, std::vector<Sampled>& rest);
 
 }  // namespace tightdp::contour

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "contour/compare.hpp"
+#include "contour/min_max_clamp.hpp"
 #include "quadrature.hpp"
 
 namespace tightdp::contour {
@@ -47,43 +47,45 @@ inline constexpr double kDirect = 600;
 // Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
 // (c + 1) / sigma^2 for "replace".
 TIGHTDP_HD inline double most_log_mgf(const Pair& p, double c) noexcept {
-    if (p.add()) return -c * std::log1p(-p.q);
-    return (p.replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
+    if (p.is_add()) return -c * std::log1p(-p.q);
+    return (p.is_replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
 }
 
 // The step h of the nodes, the margin of their range, and the first and the last node as multiples of h.
-struct Extent {
+struct NodeRange {
     double h, margin, left, right;
 };
 
 // Chooses the nodes for all arguments c + i s of M with c <= c_most and |s| <= s_most. The trapezoid rule and the
 // finite range each have a relative error of at most e^{-log_inverse}.
-TIGHTDP_HD inline Extent extent(const Pair& p, double c_most, double s_most, double log_inverse) noexcept {
-    Extent e;
+TIGHTDP_HD inline NodeRange choose_node_range(const Pair& p, double c_most, double s_most,
+                                              double log_inverse) noexcept {
+    NodeRange e;
     e.h = node_step(p, c_most, s_most, log_inverse);
-    e.margin = range_margin(p, c_most, log_inverse);
+    e.margin = quadrature_margin(p, c_most, log_inverse);
     // An extra node is placed on either side, because the tail of the sum is compared with an integral that starts one
     // step earlier.
-    e.left = std::floor((range_left(p, c_most) - e.margin) / e.h) - 1;
-    e.right = std::ceil(range_right(p, c_most, e.margin) / e.h) + 1;
+    e.left = std::floor((quadrature_left_end(p, c_most) - e.margin) / e.h) - 1;
+    e.right = std::ceil(quadrature_right_end(p, c_most, e.margin) / e.h) + 1;
     return e;
 }
 
 // Estimates count * ln M and its derivatives.
-TIGHTDP_HD inline Cumulants cumulants_of(const Moments& m, double shift, double count, bool add) noexcept {
+TIGHTDP_HD inline Cumulants mgf_cumulants(const Moments& m, double shift, double count, bool add) noexcept {
     const double sign = add ? -1 : 1, mean = m.first / m.sum;
     const double k0 = shift > 0 ? shift + std::log(m.sum) : std::log1p(m.minus_one);
-    return {count * k0, count * sign * mean, count * larger(0.0, m.second / m.sum - mean * mean)};
+    return {count * k0, count * sign * mean, count * max_value(0.0, m.second / m.sum - mean * mean)};
 }
 
 // Returns a bound on the relative error of the trapezoid rule at the real argument c.
-TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, double margin) noexcept {
-    return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
+TIGHTDP_HD inline double real_mgf_rule_error(const Pair& p, double c, double h, double margin) noexcept {
+    return quadrature_error(p, c, 0, h) + quadrature_range_error(p, c, margin) +
+           2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
 
 // Returns count * ln M with error bounds, from sums over `nodes` nodes.
-TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, double rule, std::int64_t nodes,
-                                             double count) noexcept {
+TIGHTDP_HD inline CertifiedLogMgf log_mgf_from_moments(const Moments& m, double shift, double rule, std::int64_t nodes,
+                                                       double count) noexcept {
     const double sums = static_cast<double>(nodes);
     double value, rounding;
     if (shift > 0) {
@@ -101,9 +103,9 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
 
 // Returns a bound on the error of the trapezoid rule, relative to M(c). The bound holds at all arguments c + i s with
 // |s| <= s_most.
-TIGHTDP_HD inline double transform_rule_error(const Pair& p, double c, double s_most, double h,
-                                              double margin) noexcept {
-    return 2.2 * (quadrature_error(p, c, s_most, h) + range_error(p, c, margin));
+TIGHTDP_HD inline double complex_mgf_rule_error(const Pair& p, double c, double s_most, double h,
+                                                double margin) noexcept {
+    return 2.2 * (quadrature_error(p, c, s_most, h) + quadrature_range_error(p, c, margin));
 }
 
 }  // namespace tightdp::contour
