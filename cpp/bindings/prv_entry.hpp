@@ -23,8 +23,7 @@ inline prv::Run run(const Entry& entry) {
     throw std::invalid_argument("unknown law " + name);
 }
 
-// Converts a run to a tuple. The member `spread` of a Gaussian is left out, since prv::prv_cells() does not read
-// `spread`.
+// Converts a run to a tuple. The member `spread` of a Gaussian is left out, since prv_cells() does not read `spread`.
 inline Entry entry_of(const prv::Run& run) {
     using namespace prv;
     if (const auto* l = std::get_if<GaussianLaw>(&run.law)) return {"gaussian", l->mu, 1, run.count, run.failure};

@@ -16,8 +16,9 @@ namespace {
 // faster.
 constexpr double kMaxAbscissae = 1 << 17;
 // The decay is -ln |M(c + is)/M(c)|. Two methods give lower bounds on the decay: moved lines
-// (tail_bound/moved_line.hpp) and minorants (tail_bound/minorant.hpp). If moved lines find at least the fraction
-// kSomeDecay of the needed decay but not all of it, minorants would not find all of it either, and are not tried.
+// (tail_bound/moved_line.hpp), and minorants, densities below that of the loss (tail_bound/minorant.hpp). If moved
+// lines find at least the fraction kSomeDecay of the needed decay but not all of it, minorants would not find all of it
+// either, and are not tried.
 constexpr double kSomeDecay = 0.3;
 // Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;
@@ -78,11 +79,11 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
 }
 
-std::int64_t CompositionMgf::nodes() const {
+std::int64_t CompositionMgf::node_count() const {
     std::int64_t all = 0;
-    for (const SampledMgf& part : parts_) all += part.nodes();
+    for (const SampledMgf& part : parts_) all += part.node_count();
     for (const Interpolation& some : interpolations_)
-        for (const SampledMgf& node : some.nodes()) all += node.nodes();
+        for (const SampledMgf& node : some.nodes()) all += node.node_count();
     return all;
 }
 
@@ -103,7 +104,7 @@ bool CompositionMgf::estimate_cumulants(double c, Cumulants& out) {
     }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
     for (SampledMgf& part : guide_mgfs()) {
-        const Cumulants k = part.cumulants(c);
+        const Cumulants k = part.estimate_cumulants(c);
         out.k0 += k.k0;
         out.k1 += k.k1;
         out.k2 += k.k2;
@@ -183,7 +184,7 @@ std::vector<NoiseBinTail> CompositionMgf::make_bin_tails(double c, double first,
     if (bins_.empty())
         for (const SampledMgf& part : parts_) {
             const auto& [sigma, q, direction] = part.pair();
-            out.emplace_back(NoiseBin{q, sigma, sigma, part.count(), 1, sigma}, direction, c, first, exact);
+            out.emplace_back(NoiseBin{q, sigma, sigma, part.step_count(), 1, sigma}, direction, c, first, exact);
         }
     return out;
 }
@@ -217,11 +218,11 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     const auto decay_between = [&](double low, double high) {
         double total = 0.5 * mu2_ * low * low;
         for (std::size_t j = 0; j < tails.size() && total < need; ++j)
-            total += parts_[j].count() * tails[j].log_decay(low, high);
+            total += parts_[j].step_count() * tails[j].log_decay(low, high);
         return total;
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
-        if (need > 0.01 * parts_[j].count()) tails[j].sample_minorant_decay();
+        if (need > 0.01 * parts_[j].step_count()) tails[j].sample_minorant_decay();
     // The decay must be large enough at all s beyond the length, and so at `reach`.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
@@ -241,7 +242,7 @@ Status CompositionMgf::place_nodes_for_plan(const Plan& plan, double log_inverse
     const auto serves = [&](std::vector<SampledMgf>& parts) {
         for (SampledMgf& part : parts) {
             if (!part.place_nodes(most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
-            products += static_cast<double>(part.nodes()) * plan.count;
+            products += static_cast<double>(part.node_count()) * plan.count;
             if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
         }
         return products > most_products_ ? Status::slow_decay : Status::certified;
@@ -261,7 +262,7 @@ std::vector<LogRatio> CompositionMgf::log_mgf_ratios(const Plan& plan) {
         const double rule =
             part.compute_mgf_ratios(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
         for (std::size_t m = 1; m <= n; ++m)
-            ratios[m].add_power(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.count());
+            ratios[m].add_power(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.step_count());
     }
     for (Interpolation& some : interpolations_) some.add_to_ratios(ratios, plan.step);
     return ratios;

@@ -40,7 +40,7 @@ class CompositionMgf {
     CompositionMgf(const Composition& composition, bool groups, double most_products);
 
     double total_count() const { return total_count_; }
-    std::int64_t nodes() const;
+    std::int64_t node_count() const;
     void restart_estimates() { reach_ = -1; }
 
     // Computes estimates of ln M and its derivatives at c, with more nodes if needed. Returns false if there would be
@@ -73,8 +73,8 @@ class CompositionMgf {
     double longest_line(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
     // larger than `reach` if no such s is known. length_by_tails() uses moved lines, which do not exist for "replace".
-    // length_by_cells() uses minorants (tail_bound/minorant.hpp), which are better for many distributions with large
-    // noise.
+    // length_by_cells() uses minorants, densities below that of the loss (tail_bound/minorant.hpp). They are better for
+    // many distributions with large noise.
     std::vector<NoiseBinTail> make_bin_tails(double c, double first, double exact) const;
     // Sets `most` to the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;

@@ -56,23 +56,23 @@ Result invert_within_budget(const Composition& composition, double tolerance, bo
 }  // namespace
 
 Result epsilon(const Composition& composition, double delta, double tolerance) {
-    // delta(0) is at most the sum of the total variation distances of all steps. If this sum is at most delta, epsilon
-    // is 0.
+    // delta(0) is at most the sum of the total variation distances of all steps (direct_bounds.hpp). If this sum is at
+    // most delta, epsilon is 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
-    double of_one = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
+    double largest_distance = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
         const double one = bound_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
-        of_one = std::max(of_one, one);
+        largest_distance = std::max(largest_distance, one);
         most += s.count * bound_add_loss_directly(s.q);
     }
     // The factor covers the rounding errors of a product and a sum for each part, and the error of erf() in `distance`
     // (contour.md, section 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
-        const bool above = of_one * (1 - 1e-13) > delta;
+        const bool above = largest_distance * (1 - 1e-13) > delta;
         return by_delta || !above ? invert_within_budget(composition, tolerance, by_delta, at) : Result{};
     });
 }

@@ -40,7 +40,7 @@ struct KeptCurve {
 
 }  // namespace
 
-void GrowingRun::OnLine::add_contribution(const OnLine& one, double count) {
+void GrowingRun::LineContribution::add_contribution(const LineContribution& one, double count) {
     add_log_mgf_times(at, one.at, count);
     add_log_mgf_times(left, one.left, count);
     add_log_mgf_times(right, one.right, count);
@@ -150,7 +150,7 @@ Result GrowingRun::solve_on_line(Line& line, double delta) {
     Plan plan = line.plan;
     const double mu2 = mu2_, end = plan.step * static_cast<double>(plan.count);
     std::vector<LogRatio> ratios = line.ratios;
-    OnLine all = line;
+    LineContribution all = line;
     for (const Column& one : line.latest) {
         work::spend(3 * kAbscissaUnits * plan.count);
         one.add_to_ratios(ratios);

@@ -30,16 +30,16 @@ class GrowingRun {
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of some steps to a line: ln M at the line's abscissa c and at the two auxiliary abscissae
-    // (inversion/plan.hpp), and a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
-    struct OnLine {
+    // The contribution of some steps to a line. at, left and right are ln M at the line's abscissa c and at the two
+    // auxiliary abscissae (inversion/plan.hpp). decay is a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    struct LineContribution {
         CertifiedLogMgf at, left, right;
         double decay = 0;
 
-        void add_contribution(const OnLine& one, double count);
+        void add_contribution(const LineContribution& one, double count);
     };
     // The contribution of one step of a part to a line.
-    struct Column : OnLine {
+    struct Column : LineContribution {
         double sigma, q, count;
         std::vector<double> re, im, rounding;  // M(z)/M(c) - 1 at each abscissa, and its rounding error
         double rule;
@@ -49,7 +49,7 @@ class GrowingRun {
     // A line with the sums of the contributions of all parts except for the latest ones. The latest parts are kept
     // apart, because a run is likely to add steps of these parts again. The members `left` and `right` hold upper
     // bounds on ln M.
-    struct Line : OnLine {
+    struct Line : LineContribution {
         Plan plan;
         double log_inverse, exact;
         double steps;  // number of steps of the run when the line was made

@@ -32,9 +32,9 @@ TIGHTDP_VINLINE Vec edge_mills_polynomial(Vec y) {
            y2 * (edge_mills_part<2>(y4) + y * edge_mills_part<3>(y4));
 }
 
-// Returns g(z), which is Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0. With `magnitude` = |z|, Mills' ratio is
-// R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|), where c is kMillsCenter. Both quotients are computed from
-// `inverse` = 1/((|z| + c)(1 + |z|)).
+// Returns g(z) of edges.simd.hpp, which is Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0. With `magnitude` = |z|,
+// Mills' ratio is R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|), where c is kMillsCenter. Both quotients are
+// computed from `inverse` = 1/((|z| + c)(1 + |z|)).
 TIGHTDP_VINLINE Vec edge_signed_tail(Vec z, Vec magnitude, Vec inverse) {
     const Vec y = (magnitude - kMillsCenter) * ((1.0 + magnitude) * inverse);
     const Vec ratio = edge_mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);

@@ -13,8 +13,9 @@ struct EdgesLeft {
 };
 
 // The functions below compute one sum for each cell edge y_j = (first + j) h, j < count. Each normal component c of the
-// distribution adds w_c g(z_c(y_j)). Here g(z) is Phi(z) for z < 0, and minus the upper tail 1 - Phi(z) for z >= 0. The
-// length of `out` is count rounded up to a multiple of eight.
+// distribution adds w_c g(z_c(y_j)). Here g(z) is Phi(z) for z < 0, and minus the upper tail 1 - Phi(z) for z >= 0,
+// where Phi is the standard normal distribution function. The length of `out` is count rounded up to a multiple of
+// eight.
 //
 // The sampled Gaussian has two components with z_0 = sigma t + 1/(2 sigma) and z_1 = z_0 - 1/sigma, where
 // t = ln((e^y - 1 + q)/q).

@@ -20,7 +20,8 @@ struct Overload : F... {
     using F::operator()...;
 };
 
-// Returns a z with 1 - Phi(z) <= tail. This z is slightly larger than the smallest one.
+// Returns a z with 1 - Phi(z) <= tail, where Phi is the standard normal distribution function. This z is slightly
+// larger than the smallest one.
 double prv_tail_deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
@@ -118,7 +119,7 @@ Mean mean_of(const SampledLaw& law) {
 // --- Cells
 
 // Computes the probabilities of cells from the values at edges (edges.simd.hpp).
-void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
+void subtract_edges(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
     // The last edge before the centre of a component has the left tail as its value, and the next edge has minus the
     // right tail. So the difference of these two values lacks the component's weight.
@@ -131,7 +132,7 @@ void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t co
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
-    differences(edges, left, 1, 0, count, out);
+    subtract_edges(edges, left, 1, 0, count, out);
 }
 
 void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
@@ -141,7 +142,7 @@ void cells_of(const SampledLaw& law, double h, long long first, std::int64_t cou
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
     const EdgesLeft left =
         TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());
-    differences(edges, left, w0, w1, count, out);
+    subtract_edges(edges, left, w0, w1, count, out);
     if (law.add) std::reverse(out, out + count);
 }
 

@@ -1,5 +1,5 @@
 // Privacy loss distributions of the PRV engine, with the four functions that the engine needs of each distribution:
-// support, mean, edge_error and cells (docs/theory/prv.md, section 2).
+// prv_support, prv_mean, edge_error and prv_cells (docs/theory/prv.md, section 2).
 #pragma once
 
 #include <cmath>

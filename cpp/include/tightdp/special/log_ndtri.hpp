@@ -1,4 +1,5 @@
-// The inverse of ln Phi: quantiles of the normal distribution at probabilities that may be too small for a double.
+// The inverse of ln Phi, where Phi is the standard normal distribution function: quantiles at probabilities that may be
+// too small for a double.
 #pragma once
 
 #include <cmath>
@@ -12,10 +13,11 @@ namespace tightdp {
 // Returns the x with ln Phi(x) = log_p, for log_p <= 0. The result is -inf for -inf, inf for 0, and NaN for log_p > 0.
 // The relative error is at most 2^-49, plus an absolute error of at most 2^-51 near x = 0.
 //
-// ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. Newton's method computes x if
-// x is left of the median. Otherwise it computes -x from ln Phi(-x) = ln(1 - e^log_p). The method starts where ln Phi
-// is too small, at a point that follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave, the iteration
-// climbs to the root without passing it (docs/theory/special.md, section 4), and stops when it no longer climbs.
+// ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio (mills.hpp). Newton's method
+// computes x if x is left of the median. Otherwise it computes -x from ln Phi(-x) = ln(1 - e^log_p). The method starts
+// where ln Phi is too small, at a point that follows from Phi(x) <= e^{-x^2/2} for x <= 0. Because ln Phi is concave,
+// the iteration climbs to the root without passing it (docs/theory/special.md, section 4), and stops when it no longer
+// climbs.
 TIGHTDP_HD inline double log_ndtri(double log_p) noexcept {
     constexpr double ln2 = 0.69314718055994530942;
     if (!(log_p < 0)) return log_p == 0 ? HUGE_VAL : static_cast<double>(NAN);

@@ -23,13 +23,13 @@ class BatchCurve {
     TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
         : team_(team), m_(memory), mgf_(team, memory, pair, steps) {}
 
-    TIGHTDP_HD double total_count() const noexcept { return mgf_.count(); }
-    TIGHTDP_HD std::int64_t nodes() const noexcept { return mgf_.nodes(); }
+    TIGHTDP_HD double total_count() const noexcept { return mgf_.step_count(); }
+    TIGHTDP_HD std::int64_t node_count() const noexcept { return mgf_.node_count(); }
     TIGHTDP_HD void restart_estimates() noexcept { reach_ = -1; }
 
     TIGHTDP_HD bool estimate_cumulants(double c, Cumulants& out) noexcept {
-        if (c > reach_ && !place_nodes(2 * c, 0, std::log(1e4 * (1 + mgf_.count())))) return false;
-        out = mgf_.cumulants(c);
+        if (c > reach_ && !place_nodes(2 * c, 0, std::log(1e4 * (1 + mgf_.step_count())))) return false;
+        out = mgf_.estimate_cumulants(c);
         return true;
     }
     TIGHTDP_HD_STAGE Status choose_length(Plan& plan, double sd, double need, double log_inverse) noexcept;
@@ -45,7 +45,7 @@ class BatchCurve {
         const double rule = mgf_.compute_mgf_ratios(plan.c, plan.step, plan.count);
         for (std::int64_t m = team_.lane(); m <= plan.count; m += team_.size()) {
             LogRatio ratio;
-            if (m > 0) ratio.add_power(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.count());
+            if (m > 0) ratio.add_power(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.step_count());
             batch_ordinates().set_ordinate(m, ratio, plan.c, plan.step, 0);
         }
         team_.sync();
@@ -74,7 +74,7 @@ template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
-    const double count = mgf_.count();
+    const double count = mgf_.step_count();
     const BatchMinorantTail<Team> decay(mgf_, plan.c, min_value(1e-4, 0.01 / count), need > 0.01 * count);
     double length = std::sqrt(2 * need) / sd, s = length;
     for (int level = 0; level < most_levels; level += team_.size()) {

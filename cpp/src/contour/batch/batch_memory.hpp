@@ -8,8 +8,8 @@
 namespace tightdp::contour {
 
 // Limits of a setting in a batch. A setting that exceeds a limit is declined, and the caller uses the CPU's engine.
-// Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes of the Gaussian variable, and 40
-// to 700 abscissae c + is, at which the moment generating function M is computed.
+// Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes of the Gaussian variable. They
+// need 40 to 700 abscissae c + is, at which the moment generating function M is computed.
 inline constexpr std::int64_t kBatchNodes = 8192;
 inline constexpr std::int64_t kBatchAbscissae = 4096;
 inline constexpr std::int64_t kBatchCells = 512;

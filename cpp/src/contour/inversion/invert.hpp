@@ -3,7 +3,7 @@
 //     void compute_ordinates(plan)        computes the ordinates of the trapezoid sum (trapezoid_sum.hpp)
 //     CurveValue evaluate_curve(plan, epsilon)
 //                                         computes the sum at epsilon from the ordinates
-//     long nodes()                        returns the number of nodes
+//     long node_count()                   returns the number of nodes
 //     kEnough                             Newton's iteration ends when the sum misses delta by less than
 //                                         kEnough times the error of the sum
 #pragma once
@@ -33,13 +33,14 @@ TIGHTDP_HD_STAGE bool find_trapezoid_root(const Curve& curve, const Plan& plan, 
     v = curve.evaluate_curve(plan, e);
     for (int i = 0; i < 60; ++i) {
         double next;
-        if (v.delta > v.error() && v.slope < 0) {
+        if (v.delta > v.delta_error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
             // Newton's method for ln delta, which is nearly linear in epsilon except where a peak of the distribution
             // of the loss ends.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamp_value(move, -20 / plan.c, 20 / plan.c);
-            if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta || gap < Curve::kEnough * v.error())
+            if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta ||
+                gap < Curve::kEnough * v.delta_error())
                 break;
             if (!(next > low && next < high)) next = 0.5 * (low + high);
         } else {
@@ -62,20 +63,21 @@ TIGHTDP_HD_STAGE Result invert_for_epsilon(const Curve& curve, const Plan& plan,
     CurveValue v;
     if (!find_trapezoid_root(curve, plan, delta, e, v)) return {};
     Result r = certified_result(v, 1 / -v.slope);
-    const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
+    const double first =
+        1.01 * (v.delta_error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
     // Moves the upper and then the lower end outwards until bounds on delta prove that epsilon is between them.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.upper = e + out;
-        found = curve.evaluate_curve(plan, r.upper).above() <= delta;
+        found = curve.evaluate_curve(plan, r.upper).upper_delta() <= delta;
     }
     if (!found) return {};
     out = first;
     found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.lower = e - out;
-        found = curve.evaluate_curve(plan, r.lower).below() >= delta;
+        found = curve.evaluate_curve(plan, r.lower).lower_delta() >= delta;
     }
     if (!found) r.lower = 0;
     r.upper = max_value(0.0, r.upper);
@@ -89,10 +91,10 @@ template <class Curve>
 TIGHTDP_HD_STAGE Result invert_for_delta(const Curve& curve, const Plan& plan, double epsilon) {
     const CurveValue v = curve.evaluate_curve(plan, epsilon);
     Result r = certified_result(v, 1);
-    if (!(std::fabs(v.above()) < HUGE_VAL) || !(std::fabs(v.below()) < HUGE_VAL)) return {};
+    if (!(std::fabs(v.upper_delta()) < HUGE_VAL) || !(std::fabs(v.lower_delta()) < HUGE_VAL)) return {};
     constexpr double least = 2.2250738585072014e-308;
-    r.upper = clamp_value(v.above() * (1 + 4 * kUnitRoundoff), least, 1.0);
-    r.lower = clamp_value(v.below() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
+    r.upper = clamp_value(v.upper_delta() * (1 + 4 * kUnitRoundoff), least, 1.0);
+    r.lower = clamp_value(v.lower_delta() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
     return r;
 }
 
@@ -103,7 +105,7 @@ TIGHTDP_HD_STAGE Result solve_with_plan(Curve& curve, const Plan& plan, bool by_
     curve.compute_ordinates(plan);
     epsilon = by_delta ? plan.epsilon : at;
     Result r = by_delta ? invert_for_epsilon(curve, plan, at, epsilon) : invert_for_delta(curve, plan, at);
-    r.nodes = curve.nodes();
+    r.nodes = curve.node_count();
     r.abscissae = plan.count + 1;
     return r;
 }
@@ -139,8 +141,8 @@ TIGHTDP_HD_STAGE Result invert_curve(Curve& curve, double tolerance, bool by_del
     return r.status != Status::certified || better.upper - better.lower < r.upper - r.lower ? better : r;
 }
 
-// Bounds epsilon(delta). `distance` is an upper bound on delta(0), a sum of total variation distances. `most` is an
-// upper bound on the loss. ask(by_delta, at) computes a result as invert_curve() does.
+// Bounds epsilon(delta). `distance` is an upper bound on delta(0), the sum of the deltas of all steps at epsilon 0.
+// `most` is an upper bound on the loss. ask(by_delta, at) computes a result as invert_curve() does.
 template <class Ask>
 TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta, const Ask& ask) {
     if (distance <= delta) {

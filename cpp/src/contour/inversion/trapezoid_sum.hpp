@@ -80,9 +80,9 @@ struct Ordinates {
 struct CurveValue {
     double delta, slope;                                // the sum and its derivative
     double aliasing, truncation, quadrature, rounding;  // bounds on the errors (aliasing only increases the sum)
-    TIGHTDP_HD double error() const noexcept { return aliasing + truncation + quadrature + rounding; }
-    TIGHTDP_HD double below() const noexcept { return delta - error(); }
-    TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
+    TIGHTDP_HD double delta_error() const noexcept { return aliasing + truncation + quadrature + rounding; }
+    TIGHTDP_HD double lower_delta() const noexcept { return delta - delta_error(); }
+    TIGHTDP_HD double upper_delta() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
 // Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). Besides the error of its ordinate, a term has

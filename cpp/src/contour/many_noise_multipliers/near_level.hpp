@@ -1,5 +1,11 @@
 // Bounds on M, the moment generating function, at complex noise multipliers sigma near a real sigma_0 with a known M,
-// and on the error of interpolating ln M (docs/theory/contour.md, section 11). v_0 is sigma_0^2.
+// and on the error of interpolating ln M (docs/theory/contour.md, section 11). v is sigma^2, and v_0 is sigma_0^2.
+//
+// M at a complex v is compared with M at v_0, by the statement of section 11.1:
+//     M(z; v) = G (M(z; v_0) + M(c; v_0) y)   with |y| <= D.
+// G is a known factor, and D bounds how far M moves apart from this factor. Both follow from N, the mass of
+// log_mass.hpp as a function of v, at v_0 (1 - r) and v_0 (1 + r). Here r is the radius. Xi measures how much N bends
+// between these two, and tau measures how fast ln N falls.
 #pragma once
 
 #include <algorithm>
@@ -36,10 +42,11 @@ inline double interpolation_error(double rho, double nodes) {
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// The bounds Xi and tau of contour.md, section 11.1, for the tilted distributions of noise multipliers sigma near
-// sigma_0. |sigma^2/v_0 - 1| is up to about `radius`.
+// Bounds on M at the noise multipliers sigma with |sigma^2/v_0 - 1| up to about `radius`.
 struct NearLevel {
-    double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
+    double v, radius;       // v_0 and r
+    double xi = HUGE_VAL;   // 2 (sqrt(N(v_0 (1 - r)) N(v_0 (1 + r))) / N(v_0) - 1), rounded up
+    double tau = HUGE_VAL;  // ln(N(v_0 (1 - r)) / N(v_0 (1 + r))) / r
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
@@ -56,13 +63,13 @@ struct NearLevel {
         tau = (less_noise.upper - more_noise.lower) / r;
     }
 
-    // Returns the bound D of contour.md, section 11.1, on the distance of a box from v_0.
+    // Returns the bound D for all v of a box.
     double bound_level_distance(Box box) const {
         if (!(box.real <= radius)) return HUGE_VAL;
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
-    // Returns an upper bound on |ln G| on a box, with the factor G of contour.md, section 11.1.
+    // Returns an upper bound on |ln G| for all v of a box.
     double bound_level_log_factor(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +

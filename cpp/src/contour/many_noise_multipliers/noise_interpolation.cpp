@@ -25,8 +25,8 @@ constexpr std::size_t kFewest = 24;
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
 // Factors of rho - 1 for smaller ellipses, which give better bounds at abscissae with a small |M(c + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. At another
-// abscissa c + is, D / |M(c + is)/M(c)| must be less than 1, so D itself must be well below 1.
+// Largest D that is allowed for a cell. D bounds the change of M between the cell's reference and the cell, relative to
+// M(c) (near_level.hpp). At an abscissa c + is, D must be less than |M(c + is)/M(c)|, and so it must be well below 1.
 constexpr double kMostApart = 0.85;
 // Largest error, in nats, of a bound on ln M that is precise enough for the aliasing error.
 constexpr double kLooseEnough = 0.1;
@@ -70,9 +70,9 @@ Interpolation::Ellipse Interpolation::make_ellipse(double rho, std::span<const N
     Ellipse out{rho, interpolation_error(rho, static_cast<double>(sigmas_.size())), {}, 0, 0};
     for (std::size_t i = 0; i < near.size(); ++i) {
         const Box cell = cell_box(rho, references_[i]);
-        out.apart.push_back(near[i].bound_level_distance(cell));
-        out.most_apart = std::max(out.most_apart, out.apart.back());
-        out.front = std::max(out.front, near[i].bound_level_log_factor(cell));
+        out.distances.push_back(near[i].bound_level_distance(cell));
+        out.largest_distance = std::max(out.largest_distance, out.distances.back());
+        out.largest_log_factor = std::max(out.largest_log_factor, near[i].bound_level_log_factor(cell));
     }
     return out;
 }
@@ -167,7 +167,8 @@ CertifiedLogMgf Interpolation::log_mgf(double c, std::span<const Ellipse> ellips
     }
     double least = HUGE_VAL;
     for (const Ellipse& e : ellipses)
-        least = std::min(least, e.error * (2 * spread + e.front + interpolated_log_error(e.most_apart)));
+        least =
+            std::min(least, e.error * (2 * spread + e.largest_log_factor + interpolated_log_error(e.largest_distance)));
     total.rule += steps * (1 + 1e-9) * least;
     return total;
 }
@@ -177,7 +178,7 @@ void Interpolation::add_to_ratios(std::vector<LogRatio>& ratios, double step) {
     std::vector<double> re(count), im(count), rounding(count);
     struct Abscissa {
         LogRatio first, last;
-        double spread = 0, apart[std::size(kNarrower)] = {};
+        double spread = 0, distances[std::size(kNarrower)] = {};  // the distances are D / |M(z)/M(c)|
     };
     std::vector<Abscissa> seen(count);
     double steps = 0;
@@ -206,7 +207,7 @@ void Interpolation::add_to_ratios(std::vector<LogRatio>& ratios, double step) {
             if (refers) {
                 const double inverse = std::exp(one.rule + one.round) * log.inverse;
                 for (std::size_t e = 0; e < ellipses_.size(); ++e)
-                    at.apart[e] = std::max(at.apart[e], ellipses_[e].apart[r] * inverse);
+                    at.distances[e] = std::max(at.distances[e], ellipses_[e].distances[r] * inverse);
             }
             ratios[m + 1].add_multiple(one, weights_[i], weight_errors_[i]);
         }
@@ -215,9 +216,9 @@ void Interpolation::add_to_ratios(std::vector<LogRatio>& ratios, double step) {
     for (std::size_t m = 0; m < count; ++m) {
         double least = HUGE_VAL;
         for (std::size_t e = 0; e < ellipses_.size(); ++e)
-            least =
-                std::min(least, ellipses_[e].error * (2 * seen[m].spread + interpolated_log_error(seen[m].apart[e]) +
-                                                      interpolated_log_error(ellipses_[e].most_apart)));
+            least = std::min(least,
+                             ellipses_[e].error * (2 * seen[m].spread + interpolated_log_error(seen[m].distances[e]) +
+                                                   interpolated_log_error(ellipses_[e].largest_distance)));
         ratios[m + 1].rule += steps * (1 + 1e-9) * least;
     }
 }

@@ -51,8 +51,9 @@ class Interpolation {
         // `rho` is the sum of the half-axes in units of half the distance of the foci. `error` is the error of an
         // interpolation relative to the largest |f| on the ellipse.
         double rho, error;
-        std::vector<double> apart;  // for each reference, the bound D of contour.md, section 11.1
-        double most_apart, front;   // the largest of these D, and the largest |ln G| (section 11.1)
+        // For each reference, the bound D of near_level.hpp on how much M changes in the reference's cell.
+        std::vector<double> distances;
+        double largest_distance, largest_log_factor;  // the largest of these D, and the largest |ln G| (near_level.hpp)
     };
 
     Interpolation(double middle, double half, double q, Direction direction, double c)

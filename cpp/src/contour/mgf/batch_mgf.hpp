@@ -31,8 +31,8 @@ class BatchMgf {
     TIGHTDP_HD BatchMgf(const Team& team, BatchMemory& memory, const Pair& pair, double count) noexcept
         : team_(team), m_(memory), pair_(pair), count_(count) {}
 
-    TIGHTDP_HD double count() const noexcept { return count_; }
-    TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
+    TIGHTDP_HD double step_count() const noexcept { return count_; }
+    TIGHTDP_HD std::int64_t node_count() const noexcept { return n_; }
 
     // Places the nodes as SampledMgf::place_nodes does. Returns false if there are more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
@@ -55,7 +55,7 @@ class BatchMgf {
     }
 
     // Estimates count * ln M and its derivatives at c <= c_most.
-    TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
+    TIGHTDP_HD_STAGE Cumulants estimate_cumulants(double c) const noexcept {
         const double s = choose_weight_shift(c);
         return mgf_cumulants(sum_node_moments<false>(c, s, nullptr), s, count_, pair_.is_add());
     }

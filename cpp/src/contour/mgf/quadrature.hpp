@@ -2,10 +2,10 @@
 // contour on which M is inverted (docs/theory/contour.md, section 4). c > 0 is the real part of z, and s its imaginary
 // part.
 //
-// The rule sums over nodes u, values of a standard normal variable with the density phi. With the weight
-// W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}, the integrand is phi(u) W(u)^{beta + is} for "remove" and
-// phi(u) W(u)^{beta - is} for "add", where beta = 1 + c for "remove" and -c for "add". Both are analytic for
-// |Im u| < pi sigma. The tilted density is the integrand at s = 0, divided by M(c).
+// The rule sums over nodes u, values of a standard normal variable with the density phi. The weight is W(u) = 1 - q + q
+// e^{u/sigma - 1/(2 sigma^2)}. For "remove", the integrand is phi(u) W(u)^{beta + is} with beta = 1 + c. For "add", the
+// integrand is phi(u) W(u)^{beta - is} with beta = -c. Both are analytic for |Im u| < pi sigma. The tilted density is
+// the integrand at s = 0, divided by M(c).
 #pragma once
 
 #include <cmath>

@@ -57,7 +57,7 @@ void SampledMgf::sum_node_moments(double c, Moments& out, double* weights) {
     (grid_, pair_.weight_power(c), choose_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
 }
 
-Cumulants SampledMgf::cumulants(double c) {
+Cumulants SampledMgf::estimate_cumulants(double c) {
     Moments m;
     sum_node_moments(c, m, nullptr);
     return mgf_cumulants(m, choose_weight_shift(c), count_, pair_.is_add());

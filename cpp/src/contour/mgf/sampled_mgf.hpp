@@ -24,7 +24,7 @@ class SampledMgf {
     SampledMgf(const Pair& pair, double count) : pair_(pair), count_(count) {}
 
     const Pair& pair() const { return pair_; }
-    double count() const { return count_; }
+    double step_count() const { return count_; }
 
     // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
     // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
@@ -32,7 +32,7 @@ class SampledMgf {
     bool place_nodes(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
     // Estimates count * ln M and its derivatives at c <= c_most.
-    Cumulants cumulants(double c);
+    Cumulants estimate_cumulants(double c);
 
     // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     CertifiedLogMgf log_mgf(double c);
@@ -44,7 +44,7 @@ class SampledMgf {
     // bound on the error of the trapezoid rule that holds for all xi_m.
     double compute_mgf_ratios(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
-    std::int64_t nodes() const { return grid_.n; }
+    std::int64_t node_count() const { return grid_.n; }
     // Returns the largest |loss| of a node. The phase |s loss| must be at most kMostPhase (inversion/plan.hpp).
     double largest_loss() const;
 

@@ -114,7 +114,7 @@ class RaySum {
 
     // Tells whether no limit is exceeded. Otherwise the sum was not computed, and evaluate_curve() must not be called.
     bool is_computed() const { return served_; }
-    std::int64_t nodes() const;
+    std::int64_t node_count() const;
     std::int64_t ray_points() const { return static_cast<std::int64_t>(re_.size()); }
     CurveValue evaluate_curve(const Plan& plan, double epsilon) const;
 
@@ -148,9 +148,9 @@ RaySum::RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan
     sum_factors();
 }
 
-std::int64_t RaySum::nodes() const {
+std::int64_t RaySum::node_count() const {
     std::int64_t all = 0;
-    for (const Part& part : parts_) all += part.path.nodes();
+    for (const Part& part : parts_) all += part.path.node_count();
     return all;
 }
 
@@ -261,7 +261,7 @@ void RaySum::sum_factors() {
     std::int64_t lowest = INT64_MAX, highest = INT64_MIN;
     for (const Part& part : parts_) {
         lowest = std::min(lowest, part.path.first);
-        highest = std::max(highest, part.path.first + part.path.nodes());
+        highest = std::max(highest, part.path.first + part.path.node_count());
     }
     const std::int64_t kernel = highest - lowest + n;
     work::spend(kPointUnits * kernel);
@@ -278,10 +278,10 @@ void RaySum::sum_factors() {
     const double bend = std::max(1.0, 1 / (2.718 * -cosine));
     for (const Part& part : parts_) {
         const TurnedPath& path = part.path;
-        work::spend(kFourProductUnits * (path.nodes() / 4 + 1) * n);
+        work::spend(kFourProductUnits * (path.node_count() / 4 + 1) * n);
         const std::int64_t offset = path.first - lowest;
         TIGHTDP_SELECT_SIMD(correlate_ray_nodes)
-        (path.re.data(), path.im.data(), path.nodes(), k_re.data() + offset, k_im.data() + offset, n, f_re.data(),
+        (path.re.data(), path.im.data(), path.node_count(), k_re.data() + offset, k_im.data() + offset, n, f_re.data(),
          f_im.data());
         for (std::int64_t j = 0; j < n; ++j) {
             const double w = step_ * static_cast<double>(first_ + j), r = std::exp(w) * (1 + 1e-12);
@@ -408,7 +408,7 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
         outer.epsilon = plan.epsilon;
         double found = at;
         Result r = by_delta ? invert_for_epsilon(sum, outer, at, found) : invert_for_delta(sum, outer, at);
-        r.nodes = sum.nodes();
+        r.nodes = sum.node_count();
         r.abscissae = sum.ray_points();
         const bool better = r.status == Status::certified &&
                             (best.status != Status::certified || r.upper - r.lower < best.upper - best.lower);

@@ -72,7 +72,7 @@ struct TurnedPath {
     double size = 0, first_moment = 0;        // sums of |step * B| and |step * B h| over the nodes
     double rounding = 0, first_rounding = 0;  // the same sums, each term times its relative error / u
 
-    std::int64_t nodes() const { return static_cast<std::int64_t>(re.size()); }
+    std::int64_t node_count() const { return static_cast<std::int64_t>(re.size()); }
 };
 
 // Computes the nodes. `turn` is the angle of the ray of z plus the angle of the path.

@@ -1,7 +1,8 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c) for one setting (set of parameters) of a batch. The bounds come from
-// cells and samples of a minorant, and from the total variation. M is the moment generating function of the privacy
-// loss of one step. The loops are the same as in minorant_tail.cpp, but with fixed memory. The formulas are in
-// minorant.hpp (docs/theory/contour.md, section 3).
+// cells and samples of a minorant, a density below that of the loss. They also come from the total variation of that
+// density, the sum of its rises and falls. M is the moment generating function of the privacy loss of one step. The
+// loops are the same as in minorant_tail.cpp, but with fixed memory. The formulas are in minorant.hpp
+// (docs/theory/contour.md, section 3).
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Lower bounds on 1 - |phi(s)| for all s in an interval. Here phi(s) = M(c + is) / M(c), and M is the moment generating
 // function of the privacy loss of one step (docs/theory/contour.md, section 3).
 //
-// The distribution of the privacy loss y is tilted to c by the factor e^{cy} / M(c). The tilted density is at least a
-// minorant, which is constant on each of a number of cells. Cells are merged into groups that are short compared with
-// the wavelength 2 pi / s. A group with the mass m, the length l and the variance v reduces |phi(s)| by at least
+// The distribution of the privacy loss y is tilted to c by the factor e^{cy} / M(c). A minorant is a density below the
+// tilted one, with a mass of less than 1. It is constant on each of a number of cells. Cells are merged into groups
+// that are short compared with the wavelength 2 pi / s. A group with the mass m, the length l and the variance v
+// reduces |phi(s)| by at least
 //     m (1 - sqrt(1 - (4 v / l^2) sin^2(s l / 2))).
 #pragma once
 
@@ -71,14 +72,15 @@ TIGHTDP_HD inline double minorant_decay(const Cell* cells, std::int64_t n, doubl
     return total * (1 - 1e-6);
 }
 
-// The next functions bound the total variation of the density of the loss (contour.md, section 3.4). As a function of
-// the Gaussian variable u, this density is f = phi W^beta sigma / (r M). Here phi is the normal density, and
-// quadrature.hpp defines W, beta and the posterior weight r. The slope is d ln f / du = -u - 1/sigma + (beta + 1)
-// r/sigma. Since 0 <= r <= 1, the slope lies between two linear functions of u. So every mode of f lies between the
-// zeros of these functions. There are at most two modes, and only one if beta <= -1. At a mode f is at most
-// e^{B h^2 / 8} times its value at the nearest node. Here B bounds the second derivative of ln f, and h is the distance
-// between nodes. Parameters: b is beta + 1. Each node has a weight, proportional to phi W^beta, and a posterior weight.
-// `peak` is the largest quotient of the two at a node, and `sum` is the sum of the weights.
+// The next functions bound the total variation of the density of the loss, the sum of all its rises and falls. It is V
+// in |phi(s)| <= V / s (contour.md, section 3.4). As a function of the Gaussian variable u, this density is f = phi
+// W^beta sigma / (r M). Here phi is the normal density, and quadrature.hpp defines W, beta and the posterior weight r.
+// The slope is d ln f / du = -u - 1/sigma + (beta + 1) r/sigma. Since 0 <= r <= 1, the slope lies between two linear
+// functions of u. So every mode of f lies between the zeros of these functions. There are at most two modes, and only
+// one if beta <= -1. At a mode f is at most e^{B h^2 / 8} times its value at the nearest node. Here B bounds the second
+// derivative of ln f, and h is the distance between nodes. Parameters: b is beta + 1. Each node has a weight,
+// proportional to phi W^beta, and a posterior weight. `peak` is the largest quotient of the two at a node, and `sum` is
+// the sum of the weights.
 TIGHTDP_HD inline double tail_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
@@ -140,8 +142,8 @@ TIGHTDP_HD inline double minorant_sampled_decay(double total, double modulus, do
     return max_value(0.0, bound);
 }
 
-// A minorant of a tilted distribution, a bound on the total variation of the distribution's density, and bounds at
-// samples s = m * spacing: sampled[m] is a lower bound on 1 - |phi| within half a spacing of this s.
+// A view of all that bounds the decay: the cells of the minorant, a bound on the total variation of the tilted density,
+// and samples. sampled[m] is a lower bound on 1 - |phi| within half a spacing of s = m * spacing.
 struct DecayView {
     const Cell* cells;
     std::int64_t count;

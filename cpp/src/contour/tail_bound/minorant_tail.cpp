@@ -1,4 +1,5 @@
-// Bounds on the decay by minorants. minorant.hpp explains a minorant, its cells and its samples.
+// Bounds on the decay of a characteristic function by a minorant, a density that lies below that of the loss.
+// minorant.hpp explains the cells and the samples of a minorant.
 #include "minorant_tail.hpp"
 
 #include <algorithm>
@@ -120,7 +121,7 @@ void MinorantTail::sample_minorant_decay() {
         spread += mass[i] * std::abs(at[i]);
     }
     // The bound loses spacing * spread / 2 = 0.05 of the modulus between samples. The samples end at s = 40 / spread.
-    // For larger s, the bounds by total variation and by cells are better.
+    // For larger s, the bounds by cells and by the total variation (minorant.hpp) are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);

@@ -1,7 +1,7 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c) for one Gaussian mechanism on a Poisson sample. M is the moment
-// generating function of the privacy loss y. The bounds use a minorant of the tilted distribution of y, which has
-// the tilting factor e^{cy} / M(c) (docs/theory/contour.md, sections 3.2 to 3.5). The formulas are in minorant.hpp.
-// batch_minorant_tail.hpp does the same on a device.
+// generating function of the privacy loss y. The bounds use a minorant of the tilted distribution of y, a density that
+// lies below it. The tilting factor is e^{cy} / M(c) (docs/theory/contour.md, sections 3.2 to 3.5). The formulas are in
+// minorant.hpp. batch_minorant_tail.hpp does the same on a device.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class MinorantTail {
     void build_replace_minorant_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double total);
 
     std::vector<Cell> cells_;
-    double variation_ = HUGE_VAL;  // bound on the total variation of the density
+    double variation_ = HUGE_VAL;  // bound on the total variation of the density, the sum of its rises and falls
     std::vector<double> sampled_;
     double spacing_ = 0;  // distance between samples
 };
