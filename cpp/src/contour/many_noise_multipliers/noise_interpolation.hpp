@@ -51,7 +51,7 @@ class Interpolation {
         // `rho` is the sum of the half-axes in units of half the distance of the foci. `error` is the error of an
         // interpolation relative to the largest |f| on the ellipse.
         double rho, error;
-        // For each reference, the bound D of near_level.hpp on how much M changes in the reference's cell.
+        // The bound D of near_level.hpp on the change of M in a cell, for each reference.
         std::vector<double> distances;
         double largest_distance, largest_log_factor;  // the largest of these D, and the largest |ln G| (near_level.hpp)
     };
