@@ -15,8 +15,8 @@ import PLD_accounting as peer
 from shared import interleaved, options
 
 import tightdp as dp
-from tightdp.accounting.engines.allocation import allocation_atoms
-from tightdp.accounting.engines.allocation import sums as allocation_sums
+from tightdp.accounting.engines.random_allocation import allocation_atoms
+from tightdp.accounting.engines.random_allocation import sums as allocation_sums
 
 # Settings: noise multiplier, number of steps, number of steps in which a record takes part, and delta.
 QUICK = [(1.0, 10, 1, 1e-5), (0.5, 100, 1, 1e-5), (0.8, 50, 1, 1e-6)]

@@ -43,9 +43,9 @@ from torch.utils.data import TensorDataset
 
 from tightdp._core import set_max_threads
 from tightdp.torch import make_private
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
+from tightdp.torch.ghost_clipping.products import ProductSums
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
-from tightdp.torch.onepass.clipping import OnePassSums
-from tightdp.torch.onepass.products import ProductSums
 from tightdp.torch.plan.plan import Plan
 
 NORM, SIGMA = 1.0, 1.0

@@ -24,14 +24,14 @@ from ._support import _check
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
-from .gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from .gate.gate import Gate
-from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column_of_cells, match_cells
 from .release.noise import Philox, RandomSource, resolve_random_source
+from .release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from .release_gate.gate import Gate
+from .release_gate.oracle import Integers, Query
 from .statement import Statement
 from .statement.wording import AGAIN, list_stated_texts
 

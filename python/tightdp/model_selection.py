@@ -31,18 +31,6 @@ from .estimators.shared.ownership import list_estimator_parts as parts_within
 from .estimators.shared.ownership import mark_as_estimator_part
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.sklearn_interface import BaseEstimator, copy_unfitted_estimator, require_fitted
-from .gate.budget import Target
-from .gate.gate import Gate
-from .gate.oracle import Query
-from .gate.search_charge import (
-    SearchRun,
-    check_search_charge_covered,
-    compute_fewest_search_records,
-    convert_search_charge_for_ledger,
-    find_covering_search_run,
-)
-from .gate.selection import SelectionCoins
-from .gate.shares import find_remaining_budget_share
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism, RepeatAndSelect
 from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
@@ -57,6 +45,18 @@ from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
 from .release.noise import RandomSource
+from .release_gate.budget import Target
+from .release_gate.gate import Gate
+from .release_gate.oracle import Query
+from .release_gate.search_charge import (
+    SearchRun,
+    check_search_charge_covered,
+    compute_fewest_search_records,
+    convert_search_charge_for_ledger,
+    find_covering_search_run,
+)
+from .release_gate.selection import SelectionCoins
+from .release_gate.shares import find_remaining_budget_share
 from .statement import Statement
 from .statement.column_words import state_fact_of_labels
 from .statement.wording import AGAIN, format_stated_exactly, list_stated_values

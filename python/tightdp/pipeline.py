@@ -42,14 +42,6 @@ from .estimators.shared.sklearn_interface import (
     validate_regression_numbers,
 )
 from .estimators.shared.statements import UNSCALED
-from .gate.budget import Caps, Target
-from .gate.shares import (
-    FAILURE,
-    NoiseShare,
-    build_caps_for_charge,
-    check_charge_within_caps,
-    find_remaining_budget_share,
-)
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.cells import (
@@ -64,6 +56,14 @@ from .records.blocks import Blocks, resolve_largest_record_weight
 from .records.sources.estimator_input import as_blocks, check_blocks_of_numbers, is_sparse_matrix, split_sparse_rows
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks
+from .release_gate.budget import Caps, Target
+from .release_gate.shares import (
+    FAILURE,
+    NoiseShare,
+    build_caps_for_charge,
+    check_charge_within_caps,
+    find_remaining_budget_share,
+)
 from .statement import Statement
 from .statement.wording import AGAIN
 

@@ -1304,7 +1304,7 @@ def plan_rays_of_proof(run: Run, epsilon: arb, bits: int, scale: float) -> RayPl
         return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c)
 
     level, c = min((estimate_level(c), c) for c in (0.75, 2.0, 4.0, 8.0, 16.0, 32.0))
-    need = level - math.log(max(scale, 1e-300)) + bits * LN2 + 8
+    need = max(level - math.log(max(scale, 1e-300)) + bits * LN2, 0.0) + 8
     return RayPlan(beta, c, math.pi * beta / need, need)
 
 

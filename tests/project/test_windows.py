@@ -35,7 +35,7 @@ import importlib, pkgutil, tempfile
 import numpy as np
 import tightdp as dp
 
-others = "tightdp.adapters", "tightdp.torch", "tightdp.ledger.postgresql", "tightdp.plots", "tightdp._cuda"
+others = "tightdp.adapters", "tightdp.torch", "tightdp.ledger.postgresql_database", "tightdp.plots", "tightdp._cuda"
 for _, name, _ in pkgutil.walk_packages(dp.__path__, "tightdp.", onerror=print):
     if not name.startswith(others) and not name.endswith("__main__"):
         importlib.import_module(name)

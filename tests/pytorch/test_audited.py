@@ -16,7 +16,7 @@ import tightdp as dp
 from tightdp import audit
 from tightdp.algorithms.shared.importance import ImportanceSampling
 from tightdp.release.gradients import clipped_sum
-from tightdp.torch.step_sums.centered_sums import CenteredSums
+from tightdp.torch.algorithm_sums.centered_sums import CenteredSums
 
 STEPS, CLAIM = 400, 1.0
 

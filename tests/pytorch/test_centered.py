@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp.algorithms.adaclip import limit_adaclip_batch
 from tightdp.torch import DPAdam
-from tightdp.torch.step_sums.centered_sums import CenteredSums
+from tightdp.torch.algorithm_sums.centered_sums import CenteredSums
 from tightdp.train import DPIS, SGD, AdaCliP, CallableModel, fit
 
 OWN = AdaCliP(h1=1e-4, h2=1e-2, beta1=0.5, beta2=0.8, gamma=2.0)

@@ -13,8 +13,8 @@ from torch import nn
 
 from tightdp.models import dense
 from tightdp.release.clipping import convert_deviation_to_grid
+from tightdp.torch.ghost_clipping import clipping, products
 from tightdp.torch.gradient_sums import exact_sums, sum_noise
-from tightdp.torch.onepass import clipping, products
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="kernels are emulated with the GNU C library")

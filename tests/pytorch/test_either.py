@@ -9,8 +9,8 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.utils.data import Dataset
 
+from tightdp.torch.algorithm_sums.choose_sums import AutoSums
 from tightdp.torch.batches.batch_places import BatchPlaces
-from tightdp.torch.step_sums.choose_sums import AutoSums
 from tightdp.train import DPIS, AdaCliP
 
 

@@ -11,8 +11,8 @@ from small import clipped_by_hand, cross_entropy, mlp, private, still, table
 from torch import nn
 from torch.nn import functional as F
 
-from tightdp.torch.onepass import convolutions as convolving
-from tightdp.torch.onepass import factors
+from tightdp.torch.ghost_clipping import convolutions as convolving
+from tightdp.torch.ghost_clipping import factors
 
 
 @pytest.mark.parametrize("held", [0, 1 << 23])

@@ -13,10 +13,10 @@ from small import cross_entropy, mlp, private, table
 from test_one_pass import CASES
 
 import tightdp as dp
+from tightdp.torch.algorithm_sums.importance_sums import ExactUnitSums
 from tightdp.torch.batches.batch_places import BatchPlaces, choose_physical_batch_size, draw_batch_places
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
 from tightdp.torch.gradient_sums.per_example_gradients import PerExampleGradients
-from tightdp.torch.step_sums.importance_sums import ExactUnitSums
 
 
 def places_of(found, rows, size):

@@ -16,11 +16,15 @@ from small import clipped_by_hand, private
 from torch import nn
 
 from tightdp.models import dense
-from tightdp.torch.onepass import position_products as positions
-from tightdp.torch.onepass import products as product_sums
-from tightdp.torch.onepass.factors import GradientRows, OuterProducts, SummedProducts
-from tightdp.torch.onepass.position_products import PositionProducts, clip_position_products, is_product_sum_cheaper
-from tightdp.torch.onepass.products import ProductSums
+from tightdp.torch.ghost_clipping import position_products as positions
+from tightdp.torch.ghost_clipping import products as product_sums
+from tightdp.torch.ghost_clipping.factors import GradientRows, OuterProducts, SummedProducts
+from tightdp.torch.ghost_clipping.position_products import (
+    PositionProducts,
+    clip_position_products,
+    is_product_sum_cheaper,
+)
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,8 +11,8 @@ from test_one_pass import CASES
 
 from tightdp.models.grid import FAST, MOST
 from tightdp.torch.batches.batch_places import BatchPlaces
-from tightdp.torch.onepass import products
-from tightdp.torch.onepass.products import ProductSums
+from tightdp.torch.ghost_clipping import products
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 
 def made(model, max_norm, noise_multiplier=1.0):

@@ -9,8 +9,8 @@ from one_pass_models import Language, assert_close, one_pass, refused, rows, wor
 from small import clipped_by_hand, cross_entropy, mlp, private
 from torch import nn
 
-from tightdp.torch.onepass import record_axis
-from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.ghost_clipping import record_axis
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
 
 
 def test_uses_without_known_gradients_are_named():

@@ -8,8 +8,8 @@ import torch
 from small import cross_entropy, mlp, private, table
 from torch import nn
 
-from tightdp.torch.onepass import products
-from tightdp.torch.step_sums.choose_sums import AutoSums
+from tightdp.torch.algorithm_sums.choose_sums import AutoSums
+from tightdp.torch.ghost_clipping import products
 
 
 def release_in_two_passes(monkeypatch):

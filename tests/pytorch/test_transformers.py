@@ -18,8 +18,8 @@ from torch.utils.data import Dataset, TensorDataset
 import tightdp as dp
 from tightdp.adapters.transformers import STATEMENT, PrivateTrainer
 from tightdp.torch import LossRelease
-from tightdp.torch.onepass.products import ProductSums
-from tightdp.torch.step_sums.choose_sums import AutoSums
+from tightdp.torch.algorithm_sums.choose_sums import AutoSums
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 SMALL = {"vocab_size": 40, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}

@@ -16,7 +16,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.models import dense
 from tightdp.models.linear import Hinge, Logistic, Multinomial
-from tightdp.models.model import ModelGradients, wrap_model_gradient_matrix
+from tightdp.models.model_interface import ModelGradients, wrap_model_gradient_matrix
 from tightdp.train import LinearModel, Perceptron, Records
 
 DTYPES = [np.float32, np.float64]

@@ -22,7 +22,7 @@ from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
 from tightdp.records.text import find_repeated_column_names
 from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_labels
-from tightdp.tables.model import TableModel
+from tightdp.tables.model_file import TableModel
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
 

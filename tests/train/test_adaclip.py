@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp.algorithms.adaclip import AdaCliPMoments, estimate_adaclip_variance
-from tightdp.gate.budget import Target
 from tightdp.models.linear import Multinomial
+from tightdp.release_gate.budget import Target
 from tightdp.train import (
     SGD,
     AdaCliP,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tightdp.gate.gate import Gate
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
 from tightdp.records.blocks import CHANGED
+from tightdp.release_gate.gate import Gate
 from tightdp.train import (
     DPAGD,
     DPPCA,

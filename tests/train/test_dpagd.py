@@ -7,8 +7,8 @@ import pytest
 
 import tightdp as dp
 from tightdp.algorithms.dpagd import _DPAGDRun
-from tightdp.gate.budget import Target
-from tightdp.gate.oracle import Public
+from tightdp.release_gate.budget import Target
+from tightdp.release_gate.oracle import Public
 from tightdp.train import DPAGD, Gate, LogisticRegression, Query
 
 

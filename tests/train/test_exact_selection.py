@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.gate.selection import (
+from tightdp.release_gate.selection import (
     SelectionCoins,
     select_score_by_exponential_mechanism,
     select_score_by_permute_and_flip,

@@ -180,7 +180,7 @@ def test_a_callable_model_is_held_to_its_shapes():
 
 def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     """Every sum over all records, in parts: the same value as with them all in memory."""
-    from tightdp.gate.oracle import CHUNK
+    from tightdp.release_gate.oracle import CHUNK
 
     X = np.random.default_rng(5).normal(size=(2 * CHUNK + 5, 2))
     seen = []

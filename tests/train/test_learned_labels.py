@@ -150,7 +150,7 @@ def test_a_pipeline_and_a_search_count_them_in(table):
 )
 def test_what_is_wrong_is_found_before_anything_is_released(table, tmp_path, monkeypatch, settings, error, message):
     asked = []
-    monkeypatch.setattr("tightdp.gate.gate.Gate._spend", lambda *given: asked.append(given))
+    monkeypatch.setattr("tightdp.release_gate.gate.Gate._spend", lambda *given: asked.append(given))
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-5, dataset="test", failure=5e-6)
     with pytest.raises(error, match=message) as raised:
         LogisticRegression(**{**TARGET, "classes": "learn", "ledger": ledger, **settings}).fit(*table)

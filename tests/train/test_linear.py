@@ -7,7 +7,7 @@ import pytest
 
 from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.models.model import wrap_model_gradient_matrix
+from tightdp.models.model_interface import wrap_model_gradient_matrix
 from tightdp.models.records import Records
 
 LOSSES = {

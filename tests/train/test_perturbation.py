@@ -13,8 +13,9 @@ from mpmath import mp
 from scipy.optimize import minimize as scipy_minimize
 
 import tightdp as dp
-from tightdp.gate import minimum_query as minimum_module
-from tightdp.gate.minimum_query import (
+from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.release_gate import minimum_query as minimum_module
+from tightdp.release_gate.minimum_query import (
     SLACK,
     MinimumQueryPoint,
     _scale_query_records,
@@ -22,8 +23,7 @@ from tightdp.gate.minimum_query import (
     build_minimum_query,
     build_perturbed_minimum_query,
 )
-from tightdp.gate.solver import MinimumNotReached, minimize_convex_function
-from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.release_gate.solver import MinimumNotReached, minimize_convex_function
 from tightdp.train import (
     LinearSVC,
     LogisticRegression,

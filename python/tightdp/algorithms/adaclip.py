@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support import _check
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
-from ..models.model import Vector
+from ..models.model_interface import Vector
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
 from .shared.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
 from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
 from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer

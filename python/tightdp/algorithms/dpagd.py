@@ -24,12 +24,12 @@ import numpy as np
 from .._support import _check
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import Caps, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
-from ..models.model import Vector
+from ..models.model_interface import Vector
+from ..release_gate.budget import Caps, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public, Query
 from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
 from .shared.centering import can_center_features, check_centering_share, run_on_centered_features
 

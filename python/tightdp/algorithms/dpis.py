@@ -23,14 +23,14 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate, find_largest_gate_noise
-from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
 from ..models.dense import choose_dense_gradient_grid
 from ..models.grid import exact_bound
-from ..models.model import Vector
+from ..models.model_interface import Vector
 from ..release.noise import RandomSource
+from ..release_gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate, find_largest_gate_noise
+from ..release_gate.oracle import Integers, Oracle, Public, Query
 from .shared.algorithm import (
     AlgorithmPlan,
     AlgorithmReleases,

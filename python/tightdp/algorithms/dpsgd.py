@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.oracle import Public
 from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_batch_share
 from .shared.centering import (
     can_center_features,

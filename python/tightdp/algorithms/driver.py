@@ -13,14 +13,11 @@ import numpy as np
 from .._support import _check
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
 from ..ledger import Ledger
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
-from ..models.model import Model, Vector
+from ..models.model_interface import Model, Vector
 from ..models.records import Records
 from ..records.blocks import (
     Blocks,
@@ -33,6 +30,9 @@ from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
 from ..release.noise import Philox, RandomSource, SecureRandom
+from ..release_gate.budget import Target
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
 from .record_count import release_record_count_for_algorithm
 from .shared.algorithm import Algorithm, check_algorithm_release_count
 

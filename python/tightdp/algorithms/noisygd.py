@@ -14,10 +14,10 @@ import numpy as np
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.oracle import Public
 from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
 from .shared.centering import (
     can_center_features,

@@ -13,18 +13,18 @@ from typing import ClassVar
 
 from .._support import _check
 from ..accounting.questions.calibration import calibrate
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.minimum_query import (
+from ..mechanisms import ApproximateDP, Gaussian
+from ..models.grid import exact_bound
+from ..models.model_interface import Vector
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate
+from ..release_gate.minimum_query import (
     MinimumObjective,
     build_minimum_objective,
     build_minimum_query,
     build_perturbed_minimum_query,
 )
-from ..gate.oracle import Oracle, Public
-from ..mechanisms import ApproximateDP, Gaussian
-from ..models.grid import exact_bound
-from ..models.model import Vector
+from ..release_gate.oracle import Oracle, Public
 from .shared.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5

@@ -19,12 +19,12 @@ import numpy as np
 from ..accounting.questions.calibration import calibrate
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
-from ..gate.shares import build_caps_for_charge
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
+from ..release_gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
+from ..release_gate.shares import build_caps_for_charge
 from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
 from .shared.public_step_length import check_stable_step_length
 
@@ -36,8 +36,8 @@ PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.gate.shares.SLACK``, the relative
-margin by which releases may exceed their planned costs."""
+"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.release_gate.shares.SLACK``, the
+relative margin by which releases may exceed their planned costs."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""

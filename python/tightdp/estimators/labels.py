@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.count_threshold import compute_count_noise_and_threshold
-from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, find_remaining_budget_share
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
 from ..records.text import NO_VALUE, write_cell_as_text
 from ..release.noise import Philox, RandomSource, SecureRandom
+from ..release_gate.budget import Caps, FixedPlan, Target
+from ..release_gate.count_threshold import compute_count_noise_and_threshold
+from ..release_gate.gate import Gate
+from ..release_gate.shares import FAILURE, NoiseShare, build_caps_for_charge, find_remaining_budget_share
 
 LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""

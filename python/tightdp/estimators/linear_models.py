@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.shares import NoiseShare, check_charge_within_caps
 from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_class_probabilities
-from ..models.model import Model, Vector
+from ..models.model_interface import Model, Vector
 from ..models.records import Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
 from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
 from ..records.stream import RecordStream, scan_blocks
+from ..release_gate.budget import Target
+from ..release_gate.shares import NoiseShare, check_charge_within_caps
 from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
     UNKNOWN,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..models.model import Vector
+from ..models.model_interface import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_cell_kind
 from .labels import (

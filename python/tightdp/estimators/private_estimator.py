@@ -27,16 +27,16 @@ from ..algorithms.record_count import (
 from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.oracle import Oracle, Public
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
-from ..models.model import Model, Vector
+from ..models.model_interface import Model, Vector
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, resolve_largest_record_weight
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import RecordStream
+from ..release_gate.budget import Target
+from ..release_gate.oracle import Oracle, Public
 from ..statement import Statement
 from .labels import LabelRelease
 from .preparation import (

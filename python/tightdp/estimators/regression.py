@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..algorithms.record_count import rehearse_algorithm_releases
-from ..gate.budget import FixedPlan
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
 from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
 from ..records.stream import RecordStream
+from ..release_gate.budget import FixedPlan
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale

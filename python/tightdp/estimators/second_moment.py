@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
 from ..models.grid import choose_contribution_grid, clip_contribution_rows_to_grid
 from ..models.records import Records
 from ..records.stream import RecordStream
 from ..release.noise import RandomSource
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import CHUNK, Integers, Query
 
 DIGITS = 16
 """Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are below

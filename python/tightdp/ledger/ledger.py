@@ -28,9 +28,9 @@ from .budget import (
     split_release_from_entry,
     write_ledger_account,
 )
+from .database_interface import UNDONE, LedgerError, LedgerStore, Run
 from .place import open_ledger_store
 from .progress import TABLE, LedgerProgress, append_ledger_progress, read_last_ledger_progress
-from .store import UNDONE, LedgerError, LedgerStore, Run
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._core import dense as kernels
 from .dense import DenseLayer, apply_dense_affine_map
-from .model import ModelGradients, Vector
+from .model_interface import ModelGradients, Vector
 from .records import Array, Records
 
 Targets = NDArray[Any]

@@ -15,7 +15,7 @@ import numpy as np
 from .._core import dense as kernels
 from .dense import DenseLayer, apply_dense_affine_map, round_dense_inputs_to_units
 from .linear import Loss
-from .model import Model, ModelGradients, Vector
+from .model_interface import Model, ModelGradients, Vector
 from .records import Array, Records
 
 

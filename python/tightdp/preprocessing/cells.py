@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.count_threshold import count_values_for_threshold
 from ..records.cells import as_column_of_cells, as_table_of_cells, convert_cell_to_text, convert_cells_to_text
 from ..records.numbers import check_column_names
 from ..records.sources.arrays import ArrayBlocks
+from ..release_gate.count_threshold import count_values_for_threshold
 
 
 def get_columns_to_preprocess(X: Any) -> list[Any] | None:

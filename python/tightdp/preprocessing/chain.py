@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from .cells import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 from .passes import count_records_to_preprocess
 from .steps import CompositeTransformer

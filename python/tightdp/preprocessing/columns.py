@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from .cells import (
     check_shape_to_preprocess,
     check_width_to_preprocess,

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import count_values_for_threshold
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
 from ..records.columns import CategoryColumn
 from ..records.stream import RecordStream
 from ..records.text import NO_VALUE, write_cell_as_text
+from ..release_gate.count_threshold import count_values_for_threshold
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from ..statement.column_words import state_fact_of_categories
 from .cells import check_width_to_preprocess, count_categories_of_columns, read_texts_to_preprocess
 from .transformer import PrivateTransformer

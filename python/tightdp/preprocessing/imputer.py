@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..composition import Composition
 from ..estimators.shared.statements import describe_estimator_bounds
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.gate import Gate
-from ..gate.oracle import Integers, Query
 from ..mechanisms import Gaussian
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Integers, Query
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 
 DIGITS = 20

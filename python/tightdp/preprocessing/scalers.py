@@ -14,10 +14,10 @@ import numpy as np
 from ..composition import Composition
 from ..estimators.scale import EstimatorScale
 from ..estimators.shared.statements import describe_estimator_bounds
-from ..gate.gate import Gate
-from ..gate.oracle import Integers, Query
-from ..gate.shares import NoiseShare
 from ..mechanisms import Gaussian
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Integers, Query
+from ..release_gate.shares import NoiseShare
 from . import quantiles
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 from .transformer import PrivateTransformer

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..composition import Composition
 from ..estimators.shared.ownership import mark_as_estimator_part
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from .cells import list_columns_to_preprocess
 from .transformer import PrivateTransformer
 

@@ -22,9 +22,6 @@ from ..estimators.shared.sklearn_interface import (
     require_fitted,
     validate_estimator_features,
 )
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
@@ -32,6 +29,9 @@ from ..records.cells import list_column_types
 from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_budget
+from ..release_gate.gate import Gate
+from ..release_gate.shares import FAILURE, NoiseShare
 from ..statement import Statement
 from ..statement.wording import AGAIN, list_stated_values
 from .cells import check_width_to_preprocess, convert_memory_map_to_preprocess

@@ -18,6 +18,7 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_ledger
 from ..ledger.payment import open_ledger
 from .adam import set_adam_noise_variance
+from .algorithm_sums.choose_sums import resolve_sum_arithmetic
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
@@ -25,8 +26,8 @@ from .distributed.agreement import list_facts_of_ranks
 from .distributed.ranks import Ranks, join_process_group
 from .distributed.run import SharedRun
 from .distributed.sharded_run import ShardedRun, check_model_sharding
+from .ghost_clipping.layers import check_one_pass_layers
 from .model_checks import model_checks
-from .onepass.layers import check_one_pass_layers
 from .plan.algorithm_settings import check_torch_algorithm, choose_torch_algorithm
 from .plan.loss_release import LossRelease
 from .plan.norm_share_account import make_run_account
@@ -37,7 +38,6 @@ from .run.checkpoint import Checkpoint
 from .run.private_run import PrivateRun
 from .run.run_options import AfterFailure, Batches, check_batch_settings, check_loss_release, split_checkpoint_argument
 from .run.saved_run import SavedRun
-from .step_sums.choose_sums import resolve_sum_arithmetic
 
 
 def make_private(

@@ -34,17 +34,17 @@ from ..estimators.network import MLPClassifier
 from ..estimators.pca import DPPCA
 from ..estimators.regression import Ridge
 from ..estimators.sgd_regressor import SGDRegressor
-from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.gate import Gate, Release
-from ..gate.oracle import Oracle, Public, Query
 from ..models.linear import LinearModel
 from ..models.mlp import Perceptron
-from ..models.model import CallableModel
+from ..models.model_interface import CallableModel
 from ..models.records import Records
 from ..records.blocks import Blocks
 from ..records.sources.arrays import ArrayBlocks
 from ..records.sources.dask import DaskBlocks
 from ..records.sources.files import FileBlocks
+from ..release_gate.budget import Caps, FixedPlan, Target
+from ..release_gate.gate import Gate, Release
+from ..release_gate.oracle import Oracle, Public, Query
 
 __all__ = [
     "DPAGD",

@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.allocation import allocation_atoms
-from tightdp.accounting.engines.allocation import engine as allocation
-from tightdp.accounting.engines.allocation import sums as allocation_sums
 from tightdp.accounting.engines.grid import loss_distributions
+from tightdp.accounting.engines.random_allocation import allocation_atoms
+from tightdp.accounting.engines.random_allocation import engine as allocation
+from tightdp.accounting.engines.random_allocation import sums as allocation_sums
 from tightdp.mechanisms import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")

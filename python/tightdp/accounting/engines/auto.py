@@ -25,7 +25,6 @@ from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve
-from ..pairs.dominating import list_dominating_compositions, list_mechanisms_without_mixture
 from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_kind_of_mechanism
@@ -33,16 +32,28 @@ from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
 from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
 from ..pairs.members import has_no_privacy_loss, list_class_members
 from ..pairs.neighbors import translate_parts_to_fewer_records
-from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
+from ..pairs.substitutes import list_dominating_compositions, list_mechanisms_without_mixture
+from . import (
+    closed_form,
+    contour,
+    fallback,
+    fixed_size,
+    grid,
+    participations,
+    prv,
+    random_allocation,
+    renyi,
+    selections_and_groups,
+)
 from .engine_interface import Engine, Request
 
 ENGINES: dict[str, Engine] = {
-    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)
+    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, random_allocation, grid, renyi, prv)
 }
 """The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
-    *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
+    *(module.ENGINE for module in (closed_form, participations, contour, random_allocation, grid, fixed_size, renyi)),
     fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
 """The engines that "auto" asks, in the order of their cost. The first engines take microseconds, and later engines take
@@ -158,9 +169,9 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
         links = _ask_engines_about_links(alone, direction, request)
         known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
-            other = derived.bound_derived_epsilon(alone, links, at, known)
+            other = selections_and_groups.bound_derived_epsilon(alone, links, at, known)
         else:
-            other = derived.bound_derived_delta(alone, links, at, known, request.above)
+            other = selections_and_groups.bound_derived_delta(alone, links, at, known, request.above)
         found = _intersect_engine_bounds(found, other, question)
     return found
 
@@ -171,13 +182,13 @@ def _ask_engine(engine: Engine, question: _EngineQuestion) -> Bound:
     return ask(_sort_parts_for_engine(engine, question.parts), question.direction, question.at, question.request)
 
 
-def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.DerivedLimits:
-    return derived.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
+def _get_limits_without_engines(parts: Parts, direction: Direction) -> selections_and_groups.DerivedLimits:
+    return selections_and_groups.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
 def _ask_engines_about_links(
     mechanism: SelectionOrGroup, direction: Direction, request: Request
-) -> list[derived.KnownRun]:
+) -> list[selections_and_groups.KnownRun]:
     """Returns the known curves of the run that is repeated, or of each link of a group.
 
     A group of n records joins two data sets by a chain of n links, each of which changes one record.
@@ -196,13 +207,13 @@ def _ask_engines_about_links(
     return links if direction == "add" else links[::-1]
 
 
-def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> selections_and_groups.KnownRun:
     """Returns the known curves of ``run``, which are computed once for all parts of a question."""
     with share_work_of_question() as kept:
         key = run, direction, request
         if key not in kept:
             kept[key] = _build_run_from_engines(*key)
-        found: derived.KnownRun = kept[key]
+        found: selections_and_groups.KnownRun = kept[key]
         return found
 
 
@@ -247,12 +258,12 @@ def _ask_engines_for_points(
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
         links = _ask_engines_about_links(mechanism, direction, replace(request, above=True))
-        return derived.list_points_of_derived_curve(
+        return selections_and_groups.list_points_of_derived_curve(
             mechanism, links, _get_limits_without_engines(((mechanism, 1),), direction)
         )
 
 
-def _build_run_from_engines(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _build_run_from_engines(run: Parts, direction: Direction, request: Request) -> selections_and_groups.KnownRun:
     """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
@@ -266,7 +277,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
         )
 
     forth = ask_engines_for_deltas(direction, rough)
-    return derived.KnownRun(
+    return selections_and_groups.KnownRun(
         delta=forth,
         back=forth if back == direction else ask_engines_for_deltas(back, rough),
         above=ask_engines_for_deltas(direction, replace(rough, above=True)),

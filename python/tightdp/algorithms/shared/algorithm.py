@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 from ..._support import _check
 from ...composition import Composition
-from ...gate.budget import ReleaseBudget, Target
-from ...gate.gate import Gate
-from ...gate.oracle import Oracle, Public
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
-from ...models.model import Vector
+from ...models.model_interface import Vector
+from ...release_gate.budget import ReleaseBudget, Target
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import Oracle, Public
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters, computed from releases alone."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..._support import _check
-from ...gate.gate import Gate
-from ...gate.oracle import Oracle, Public
-from ...models.model import Vector
+from ...models.model_interface import Vector
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import Oracle, Public
 from .algorithm import Run
 
 LEAST_SHARE = 1e-6

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...gate.gate import Gate
-from ...gate.oracle import Oracle
-from ...models.model import Vector
+from ...models.model_interface import Vector
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import Oracle
 from .algorithm import Run
 from .optimizers import MeanOfLastIterates, Optimizer
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..._support import _check
-from ...models.model import Vector
+from ...models.model_interface import Vector
 
 
 class Optimizer(Protocol):

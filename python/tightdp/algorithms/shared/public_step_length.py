@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from ...gate.oracle import Public
+from ...release_gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02

@@ -16,7 +16,7 @@ from ...records.columns import LEARN, Bounds, Fill
 from ...records.schema import MOST, Schema, Values
 from ...records.sources.rows import Rows
 from ...records.text import NO_VALUE, parse_cell_number
-from ...tables.model import REGRESSION
+from ...tables.model_file import REGRESSION
 
 
 def list_declared_labels(declared: Schema, rows: Rows) -> Values:

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...gate.shares import NoiseShare
 from ...pipeline import PrivatePipeline
 from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ...preprocessing.quantiles import count_records_for_quantiles
 from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, run_attempts_for_columns
 from ...records.sources.rows import Rows
 from ...records.text import join_column_names
+from ...release_gate.shares import NoiseShare
 from ...statement import Statement
 from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 

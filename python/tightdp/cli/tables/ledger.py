@@ -13,9 +13,9 @@ from typing import Any
 
 from ..._support.number_texts import format_up
 from ...accounting.running_accounts.filters import FAMILIES
-from ...gate.shares import FAILURE
 from ...ledger import Ledger
 from ...options import NEIGHBORS
+from ...release_gate.shares import FAILURE
 from ...statement.wording import make_statement_line
 from ..accounting import composition as shared
 from ..accounting.expression import parse_composition_text

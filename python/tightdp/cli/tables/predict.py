@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
-from ...tables.model import load
+from ...tables.model_file import load
 from .. import files
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")

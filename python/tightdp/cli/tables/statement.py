@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ...tables.model import load
+from ...tables.model_file import load
 from .. import files
 
 

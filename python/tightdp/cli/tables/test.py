@@ -17,7 +17,7 @@ import numpy as np
 from ...metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ...records.sources.rows import Rows
 from ...statement.wording import list_stated_values
-from ...tables.model import load
+from ...tables.model_file import load
 from .. import files
 from ..accounting.number import parse_real_argument
 

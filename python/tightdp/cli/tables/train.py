@@ -38,7 +38,7 @@ from ...statement.column_words import (
     state_fact_of_missing,
 )
 from ...statement.wording import AGAIN, RECORDS, list_stated_values, make_statement_line
-from ...tables.model import REGRESSION, TableModel
+from ...tables.model_file import REGRESSION, TableModel
 from .. import files
 from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar

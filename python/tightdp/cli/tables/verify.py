@@ -29,7 +29,7 @@ from ...statement.page import find_statement_in_page
 from ...statement.parameters import READERS
 from ...statement.verdict import StatementVerdict, build_statement_verdict
 from ...statement.wording import make_statement_line
-from ...tables.model import TableModel
+from ...tables.model_file import TableModel
 
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...bound import Bound
 from ...composition import Composition
-from ...gate.budget import FixedPlan
 from ...mechanisms import Mechanism
+from ...release_gate.budget import FixedPlan
 from .plan import Plan
 
 FAILED = "!"

@@ -10,8 +10,8 @@ from ..._support import _check
 from ...algorithms.adaclip import AdaCliP
 from ...algorithms.dpis import DPIS
 from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
-from ...gate.budget import Target, resolve_noise_from_budget
-from ...gate.oracle import Public
+from ...release_gate.budget import Target, resolve_noise_from_budget
+from ...release_gate.oracle import Public
 from ..adam import DPAdam
 
 Settings = AdaCliP | DPIS

@@ -20,12 +20,12 @@ from ..._support.strict_json import check_json_entries, read_json_value
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...algorithms.dpis import DPIS
 from ...composition import Composition
-from ...gate.gate import Gate
-from ...gate.oracle import norm_sum_query
 from ...mechanisms import Gaussian, Mechanism
 from ...models.grid import clip_contributions_to_grid
 from ...release import clipping
 from ...release.noise import RandomSource
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import norm_sum_query
 from ..randomness.process_group import World
 from .account import RunAccount
 from .plan import Plan

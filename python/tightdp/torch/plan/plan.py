@@ -19,9 +19,6 @@ from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
 from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
 from ...algorithms.shared.algorithm import batch_size as check_batch_size
 from ...composition import Composition
-from ...gate.budget import FixedPlan, Target, check_noise_against_budget
-from ...gate.gate import Gate
-from ...gate.oracle import Public, Query
 from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 from ...models import dense
 from ...models.grid import choose_contribution_grid
@@ -29,6 +26,9 @@ from ...release import clipping
 from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
 from ...release.noise import RandomSource
+from ...release_gate.budget import FixedPlan, Target, check_noise_against_budget
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import Public, Query
 from ...statement.statement import describe_large_stated_delta
 from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill_torch_settings, plan_steps_of_run
 from .loss_release import LossRelease

@@ -21,6 +21,9 @@ from ...ledger import Ledger
 from ...mechanisms import Mechanism
 from ...release.noise import RandomSource
 from ...statement import Statement
+from ..algorithm_sums.centered_sums import MomentsState, make_adaclip_moments
+from ..algorithm_sums.importance_sums import ExactUnitSums, OnePassUnitSums
+from ..algorithm_sums.step_sums import StepSumMaker
 from ..batches import collated_batch
 from ..batches.batch_places import RecordIndices
 from ..batches.importance_loader import ImportanceLoader
@@ -60,9 +63,6 @@ from ..randomness.global_generators import (
 )
 from ..randomness.key import NOISE, RunKey
 from ..randomness.process_group import Fact, World
-from ..step_sums.centered_sums import MomentsState, make_adaclip_moments
-from ..step_sums.importance_sums import ExactUnitSums, OnePassUnitSums
-from ..step_sums.step_sums import StepSumMaker
 from . import run_statement
 from .saved_run import SavedRun
 

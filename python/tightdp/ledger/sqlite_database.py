@@ -13,7 +13,7 @@ from typing import Any
 from .._support import _check
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
 from .._support.files import check_regular_file, open_regular_file
-from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
+from .database_interface import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
 """First bytes of an SQLite file, and the bytes 18 and 19 of an SQLite file with a rollback journal."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..models.dense import apply_dense_affine_map
 from ..models.grid import choose_contribution_grid, compute_contribution_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
-from ..models.model import Vector
+from ..models.model_interface import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..models import dense
 from ..models.grid import COARSE, choose_contribution_grid, clip_contribution_rows_to_grid, clip_contributions_to_grid
 from ..models.linear import LinearModel, Loss
-from ..models.model import Model, ModelGradients, Vector
+from ..models.model_interface import Model, ModelGradients, Vector
 from ..models.records import Records
 from ..records.stream import Part, RecordStream
 from ..release.noise import RandomSource

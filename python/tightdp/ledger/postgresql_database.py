@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
+from .database_interface import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _LOCK = 0x74696768746470
 """The number of the lock that writers take: "tightdp" in ASCII."""

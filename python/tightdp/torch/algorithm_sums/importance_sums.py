@@ -14,8 +14,8 @@ import torch
 
 from ..batches.batch_places import BatchPlaces
 from ..batches.importance_loader import ImportanceCandidates
+from ..ghost_clipping.clipping import CLIPPING_SLACK, OnePassSums
 from ..gradient_sums.exact_sums import ExactSums
-from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
 LEAST_NORM = 1e-100

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..models.model import Vector
+from ..models.model_interface import Vector
 from ..models.records import Array
 
 MOST = 2000

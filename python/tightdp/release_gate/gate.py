@@ -20,7 +20,7 @@ import numpy as np
 from .._support import _check
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from ..models.grid import FAST, MOST
-from ..models.model import Vector
+from ..models.model_interface import Vector
 from ..release.kernels import add_rounded_normals
 from ..release.noise import RandomSource
 from .budget import ReleaseBudget

@@ -6,10 +6,10 @@ from typing import Any
 
 from ...algorithms.adaclip import AdaCliPMoments
 from ..batches.importance_loader import ImportanceCandidates
+from ..ghost_clipping.clipping import OnePassSums
+from ..ghost_clipping.products import ProductSums
 from ..gradient_sums.base_sums import GradientSums
 from ..gradient_sums.exact_sums import ExactSums
-from ..onepass.clipping import OnePassSums
-from ..onepass.products import ProductSums
 from ..plan.plan import Plan
 from .centered_sums import CenteredSums
 from .choose_sums import AutoSums

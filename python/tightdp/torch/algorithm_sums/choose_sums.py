@@ -10,10 +10,10 @@ import torch
 from ...release.clipping import has_several_clipping_norms
 from ..batches import collated_batch
 from ..batches.batch_places import BatchPlaces, fill_batch_places
+from ..ghost_clipping.factors import GradientFactors, GradientRows
+from ..ghost_clipping.layers import check_one_pass_layers
+from ..ghost_clipping.products import ProductSums
 from ..gradient_sums.per_example_gradients import PerExampleGradients, check_model_vectorizes
-from ..onepass.factors import GradientFactors, GradientRows
-from ..onepass.layers import check_one_pass_layers
-from ..onepass.products import ProductSums
 from ..plan.plan import Plan, SumArithmetic
 from ..randomness.global_generators import find_model_device, seed_model_pass
 
