@@ -24,7 +24,7 @@ SLOW = [(1.0, 1000, 1, 1e-9), (1.0, 1000, 1, 1e-5), (2.0, 1000, 1, 1e-6)]
 
 
 def ours(sigma: float, steps: int, selected: int, delta: float) -> tuple[float, float]:
-    allocation_atoms.build_allocation.cache_clear()
+    allocation_atoms.bound_allocation_by_atoms.cache_clear()
     allocation_sums.build_allocation_score_sums.cache_clear()
     bound = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected).epsilon(delta)
     return bound.lower, bound.upper

@@ -166,7 +166,7 @@ class Ours(Way):
         self.run.step(loss_fn, next(iter(self.run.loader)))
 
     def sums(self) -> list[Any]:
-        self.clipped.clear_totals()
+        self.clipped.clear_gradient_sums()
         self.clipped.add(self.model, loss_fn, self.batch, len(self.batch[0]))
         return list(self.clipped.convert_to_floats())
 

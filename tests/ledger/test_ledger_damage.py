@@ -11,7 +11,7 @@ from together import alone
 
 import tightdp as dp
 from tightdp.ledger.budget import LedgerBudget
-from tightdp.ledger.progress import LedgerProgress
+from tightdp.ledger.run_progress import LedgerProgress
 
 G = dp.Gaussian(10.0)
 

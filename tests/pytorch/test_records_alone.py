@@ -86,7 +86,7 @@ def test_no_batch_can_be_regrouped(how):
     sums = OnePassSums(private(model, arithmetic="float", noise_multiplier=1.0, max_norm=0.1).plan, parameters)
     for start in (0, 24):
         part = [x[start : start + 24], y[start : start + 24]]
-        sums.clear_totals()
+        sums.clear_gradient_sums()
         sums.add(model, cross_entropy, part, 24)
         assert_close(
             dict(zip(parameters, sums.convert_to_floats(), strict=True)),

@@ -89,13 +89,13 @@ MADE = {
 @pytest.fixture
 def released(monkeypatch):
     """The pass that each release was made of."""
-    found, keep = [], Gate._finish_release
+    found, keep = [], Gate._finish_gate_release
 
     def spied(self, *given):
         found.append(spied.of.passes)
         return keep(self, *given)
 
-    monkeypatch.setattr(Gate, "_finish_release", spied)
+    monkeypatch.setattr(Gate, "_finish_gate_release", spied)
     return lambda blocks: setattr(spied, "of", blocks) or found
 
 

@@ -15,8 +15,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.models.grid import FAST, MOST
-from tightdp.release_gate.gate import _choose_query_shift_and_deviation, _convert_noise_to_grid_units
+from tightdp.models.contribution_grid import FAST, MOST
+from tightdp.release_gate.gate import _choose_query_shift_and_deviation, _convert_noise_to_gate_grid_units
 from tightdp.train import Gate, Query
 
 MULTIPLIERS = st.floats(1e-3, 1e6)
@@ -80,11 +80,11 @@ def test_noise_in_units_of_a_grid(multiplier, bound, digits):
     charged = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if charged > MOST:
         with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-            _convert_noise_to_grid_units(multiplier, bound, step)
+            _convert_noise_to_gate_grid_units(multiplier, bound, step)
     else:
         assert (
             charged
-            <= Fraction(_convert_noise_to_grid_units(multiplier, bound, step))
+            <= Fraction(_convert_noise_to_gate_grid_units(multiplier, bound, step))
             <= charged * (1 + Fraction(1, 2**50))
         )
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import ParameterGrid
 import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.models.linear import LinearModel, Logistic
-from tightdp.models.records import Records
+from tightdp.models.model_records import Records
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
 from tightdp.records import blocks as record_blocks

@@ -50,7 +50,7 @@ class SQLiteLedgerStore:
         try:
             with (
                 _lock,
-                self._take_turn(),
+                self._take_ledger_database_turn(),
                 closing(sqlite3.connect(uri, uri=True, timeout=SECONDS, isolation_level=None)) as connection,
             ):
 
@@ -109,7 +109,7 @@ class SQLiteLedgerStore:
             )
 
     @contextmanager
-    def _take_turn(self) -> Iterator[None]:
+    def _take_ledger_database_turn(self) -> Iterator[None]:
         """Holds the lock of the ledger's folder. Raises LedgerError if another process holds this lock for too long.
 
         SQLite uses POSIX locks. A process loses these locks when it closes any descriptor of the file, for instance

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import dense
 from .dense import DenseLayer, Integers
 from .dense import Vector as Vector
-from .records import Array, Records
+from .model_records import Array, Records
 
 Arithmetic = Literal["exact", "idealised"]
 
@@ -36,21 +36,21 @@ class ModelGradients:
         self.arithmetic: Arithmetic = arithmetic
         self._layers, self._weights = layers, weights
 
-    def compute_norms(self) -> Vector:
+    def compute_model_gradient_norms(self) -> Vector:
         """Returns |g_k| for each record, of shape (batch,), never rounded down.
 
         The norm is 0 for a record that contributes nothing.
         """
-        return dense.compute_dense_gradient_norms(self._layers)
+        return dense.compute_dense_model_gradient_norms(self._layers)
 
-    def clip_norms(self, max_norm: float) -> Vector:
+    def clip_model_gradient_norms(self, max_norm: float) -> Vector:
         """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). For a norm that overflows, the
         result is 0."""
-        norms = self.compute_norms()
+        norms = self.compute_model_gradient_norms()
         clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
         return clipped if self._weights is None else clipped * self._weights
 
-    def sum_clipped(
+    def sum_clipped_model_gradients(
         self, max_norm: float, center: Vector | None = None, scale: Vector | None = None, *, grid: float | None = None
     ) -> Integers:
         """Returns sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|), modulo 2^64, in units of
@@ -59,16 +59,18 @@ class ModelGradients:
         The result has shape (size,). The grid must be one that ``dense.choose_dense_gradient_grid`` returns for the
         same arguments and any number of records. None stands for the finest such grid.
         """
-        return dense.sum_clipped_dense_gradients(
+        return dense.sum_clipped_dense_model_gradients(
             self._layers, max_norm, center, scale, grid=grid, weights=self._weights
         )
 
-    def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
+    def sum_unit_model_gradients(
+        self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None
+    ) -> Integers:
         """Returns the sum of max_norm g_k / |g_k| over the records that are ``taken``, in units of ``grid``.
 
         Weights do not multiply the sum, because the sampling that chose the records has used them (docs/theory/dpis.md,
         section 3)."""
-        return dense.sum_clipped_dense_gradients(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
+        return dense.sum_clipped_dense_model_gradients(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -137,7 +139,7 @@ class CallableModel(Model):
     >>> records = Records(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]))
     >>> model.compute_losses(np.array([2.0]), records).tolist()
     [0.5, 8.0]
-    >>> model.compute_gradients(np.array([2.0]), records).compute_norms().round(6).tolist()
+    >>> model.compute_gradients(np.array([2.0]), records).compute_model_gradient_norms().round(6).tolist()
     [1.0, 8.0]
     """
 

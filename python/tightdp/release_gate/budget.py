@@ -125,7 +125,7 @@ class FixedPlan(Caps):
         super().__init__(0.0, releases._to_composition().parts)
 
 
-def split_gaussians_from_charge(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+def split_gaussians_from_gate_charge(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
     """Returns the sum of 1/noise_multiplier^2 over the Gaussians on all records, and a list of the other mechanisms
     with their counts."""
     squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
@@ -161,7 +161,7 @@ def check_noise_against_budget(noise_multiplier: float | None, target: Target) -
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 
 
-def resolve_noise_from_budget(
+def resolve_noise_from_gate_budget(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
     """Returns the noise multiplier of a run.

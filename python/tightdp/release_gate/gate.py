@@ -18,11 +18,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from .._support import _check
+from ..clipping_and_noise.kernels import add_rounded_normals
+from ..clipping_and_noise.noise import RandomSource
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
-from ..models.grid import FAST, MOST
+from ..models.contribution_grid import FAST, MOST
 from ..models.model_interface import Vector
-from ..release.kernels import add_rounded_normals
-from ..release.noise import RandomSource
 from .budget import ReleaseBudget
 from .count_threshold import compute_count_noise_and_threshold, select_values_above_threshold
 from .minimum_query import PerturbedMinimumQuery
@@ -104,11 +104,11 @@ class Gate:
         """
         charge = Gaussian(noise_multiplier)
         shift, deviation = _choose_query_shift_and_deviation(query, charge.noise_multiplier)
-        mechanism = self._spend(charge, query.sampling_probability)
+        mechanism = self._spend_at_gate(charge, query.sampling_probability)
         value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
         self._add_noise(deviation, value)
         value = value << shift >> shift  # kept modulo 2^(64 - shift), since the sum wraps modulo 2^64
-        return self._finish_release(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
+        return self._finish_gate_release(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
 
     def release_least_index(
         self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0
@@ -131,12 +131,12 @@ class Gate:
             rate, choose = _check.positive("eta", mechanism.eta), select_score_by_exponential_mechanism
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
-        spent = self._spend(mechanism, query.sampling_probability)
+        spent = self._spend_at_gate(mechanism, query.sampling_probability)
         with np.errstate(over="ignore"):  # nan_to_num makes overflowing offsets huge, so that they are never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
-        return self._finish_release(choose(scores, a_step, SelectionCoins(self._source)), spent)
+        return self._finish_gate_release(choose(scores, a_step, SelectionCoins(self._source)), spent)
 
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
@@ -150,15 +150,15 @@ class Gate:
         Returns the ``Release`` of one tuple of values for each column.
         """
         sigma, least = compute_count_noise_and_threshold(columns, *spent)
-        mechanism = self._spend(Gaussian(spent.noise_multiplier))
-        self._spend(ApproximateDP(0.0, spent.failure))
+        mechanism = self._spend_at_gate(Gaussian(spent.noise_multiplier))
+        self._spend_at_gate(ApproximateDP(0.0, spent.failure))
         found = []
         for each in counts():
             values = sorted(each)  # the order of the records must not decide which value gets which noise
             noisy = np.array([each[value] for value in values], np.int64)
             self._add_noise(sigma, noisy)
             found.append(select_values_above_threshold(values, noisy.tolist(), least))
-        return self._finish_release(found, mechanism)
+        return self._finish_gate_release(found, mechanism)
 
     def release_perturbed_minimum(
         self, query: PerturbedMinimumQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
@@ -171,20 +171,20 @@ class Gate:
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """
-        inside = _convert_noise_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
-        outside = _convert_noise_to_grid_units(cover, query.cover, query.grid)
-        spent = self._spend(charge)
+        inside = _convert_noise_to_gate_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
+        outside = _convert_noise_to_gate_grid_units(cover, query.cover, query.grid)
+        spent = self._spend_at_gate(charge)
         b = np.zeros(query.shape, np.int64)
         self._add_noise(inside, b)
         value = query.evaluate(self._source, b.astype(np.float64) * query.noise_grid)
         self._add_noise(outside, value)
-        return self._finish_release(value.astype(np.float64) * query.grid, spent)
+        return self._finish_gate_release(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
         """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, where Z is an exact standard normal draw."""
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
-    def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
+    def _spend_at_gate(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
         """Asks the budget for a release. Before the first release, pays the charge of the whole run. Returns the
         mechanism that was charged."""
         if sampling_probability < 1.0:
@@ -197,7 +197,7 @@ class Gate:
             self._history.append(mechanism)  # charged from here on, whatever happens next
         return mechanism
 
-    def _finish_release(self, value: T, mechanism: Mechanism) -> Release[T]:
+    def _finish_gate_release(self, value: T, mechanism: Mechanism) -> Release[T]:
         """Reports progress, and returns the value with its mechanism."""
         if self._callback is not None:
             self._callback(len(self._history))
@@ -239,7 +239,7 @@ def _choose_query_shift_and_deviation(query: Query, noise_multiplier: float) -> 
     return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)
 
 
-def _convert_noise_to_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
+def _convert_noise_to_gate_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
     """Returns noise_multiplier * sensitivity / grid, never rounded down."""
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:

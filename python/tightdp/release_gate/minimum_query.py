@@ -20,14 +20,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clipping_and_noise.noise import Philox, RandomSource
+from ..models.contribution_grid import (
+    choose_contribution_grid,
+    compute_model_contribution_clip_factors,
+    truncate_contributions_to_grid,
+)
 from ..models.dense import apply_dense_affine_map
-from ..models.grid import choose_contribution_grid, compute_contribution_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model_interface import Vector
-from ..models.records import Array, Records
-from ..release.noise import Philox, RandomSource
+from ..models.model_records import Array, Records
+from .minimum_solver import (
+    MinimumNotReached,
+    compute_solver_dot_product,
+    compute_solver_norm,
+    minimize_convex_gate_function,
+)
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import MinimumNotReached, compute_solver_dot_product, compute_solver_norm, minimize_convex_function
 
 SLACK = 1e-6
 """Largest norm of F's gradient at a certified minimum, divided by the largest norm of one record's gradient. For up to
@@ -147,18 +156,18 @@ def _minimize_query_objective(
     """Returns the minimum of F with the noise vector ``b``. The search starts from ``w`` and uses smoother losses
     first."""
     _, records = oracle.draw_batch(source, 1.0)
-    data = _scale_query_records(records, f.max_norm, w.size // f.loss.outputs)
-    for stage in _list_smoother_query_losses(f.loss):
+    data = _scale_gate_query_records(records, f.max_norm, w.size // f.loss.outputs)
+    for stage in _list_smoother_gate_query_losses(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are starting points, and need not be accurate.
         with contextlib.suppress(MinimumNotReached):
-            w = minimize_convex_function(
+            w = minimize_convex_gate_function(
                 partial(MinimumQueryPoint, smoother, data, b), w, STAGE * f.largest_gradient_norm, STAGE_PASSES
             )
-    return minimize_convex_function(partial(MinimumQueryPoint, f, data, b), w, f.gradient_tolerance)
+    return minimize_convex_gate_function(partial(MinimumQueryPoint, f, data, b), w, f.gradient_tolerance)
 
 
-def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
+def _list_smoother_gate_query_losses(loss: Loss) -> list[Hinge]:
     """Returns hinges whose kinks are smoothed over longer intervals than the kink of ``loss``. The intervals get
     shorter. The minimum with each hinge is the starting point for the next hinge.
 
@@ -181,7 +190,7 @@ class OrderedQueryTable:
         """Returns x_k . w for each row and output, shape (n, outputs)."""
         return apply_dense_affine_map(self._x, w.reshape(outputs, -1), None)
 
-    def sum_weighted_rows(self, weights: Array) -> Vector:
+    def sum_weighted_gate_query_rows(self, weights: Array) -> Vector:
         """Returns weights^T x, flattened.
 
         The rows of a block of ``BLOCK`` are added in plain floating point. The sum over blocks is compensated: the
@@ -210,7 +219,7 @@ class MinimumQueryRecords(NamedTuple):
         """Returns the derivatives of the losses, of shape (n, outputs), times the weights."""
         return derivatives if self.weights is None else derivatives * self.weights
 
-    def take_rows(self, rows: NDArray[np.bool_]) -> MinimumQueryRecords:
+    def take_gate_query_rows(self, rows: NDArray[np.bool_]) -> MinimumQueryRecords:
         """Returns the records for which the mask ``rows`` is True."""
         features = self.features[rows]
         weights = None if self.weights is None else self.weights[rows]
@@ -224,18 +233,20 @@ class MinimumQueryPoint:
         self._f, self._data = f, data
         self._b, self._w = b, w
         self._z = data.table.compute_scores(w, f.loss.outputs)
-        summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.differentiate_by_scores(self._z, data.targets)))
+        summed = data.table.sum_weighted_gate_query_rows(
+            data.apply_weights(f.loss.differentiate_by_scores(self._z, data.targets))
+        )
         self.gradient = summed + b + f.convexity * w
-        self.error = self._bound_rounding(compute_solver_norm(summed))
+        self.error = self._bound_gate_query_rounding(compute_solver_norm(summed))
 
-    def multiply_by_hessian(self, v: Vector) -> Vector:
+    def multiply_by_gate_query_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian of F at this point times v."""
-        z, data = self._curved_records
+        z, data = self._curved_gate_query_records
         bend = self._f.loss.multiply_by_curvature(z, data.targets, data.table.compute_scores(v, z.shape[1]))
-        return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
+        return data.table.sum_weighted_gate_query_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
+    def _curved_gate_query_records(self) -> tuple[Array, MinimumQueryRecords]:
         """The scores and the records for which the loss has curvature at w.
 
         If these are more than half of the records, no record is left out."""
@@ -243,7 +254,7 @@ class MinimumQueryPoint:
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
             return self._z, self._data
-        return self._z[rows], self._data.take_rows(rows)
+        return self._z[rows], self._data.take_gate_query_rows(rows)
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
         """Returns a function of t, the derivative of F along the line w - t * direction. Each call passes once over the
@@ -263,7 +274,7 @@ class MinimumQueryPoint:
 
         return differentiate_objective_at_step
 
-    def _bound_rounding(self, summed: float) -> float:
+    def _bound_gate_query_rounding(self, summed: float) -> float:
         """Bounds the distance of the computed gradient from the true gradient (docs/theory/perturbation.md, section
         4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
@@ -284,7 +295,7 @@ class MinimumQueryPoint:
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
-def _scale_query_records(records: Records, max_norm: float, width: int) -> MinimumQueryRecords:
+def _scale_gate_query_records(records: Records, max_norm: float, width: int) -> MinimumQueryRecords:
     """Returns the finite records in float64, each row scaled down to ``max_norm``, in the order of
     ``_order_query_records``.
 
@@ -294,7 +305,7 @@ def _scale_query_records(records: Records, max_norm: float, width: int) -> Minim
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        rows *= compute_contribution_clip_factors(rows, max_norm)
+        rows *= compute_model_contribution_clip_factors(rows, max_norm)
     weights = None if records.weights is None else records.weights[order][:, None]
     return MinimumQueryRecords(
         features, np.ascontiguousarray(records.targets[order]), weights, OrderedQueryTable(features)

@@ -16,14 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clipping_and_noise.noise import RandomSource
+from ..clipping_and_noise.sampling import draw_poisson_sample
 from ..models import dense
-from ..models.grid import COARSE, choose_contribution_grid, clip_contribution_rows_to_grid, clip_contributions_to_grid
+from ..models.contribution_grid import (
+    COARSE,
+    choose_contribution_grid,
+    clip_model_contribution_rows_to_grid,
+    clip_model_contributions_to_grid,
+)
 from ..models.linear import LinearModel, Loss
 from ..models.model_interface import Model, ModelGradients, Vector
-from ..models.records import Records
+from ..models.model_records import Records
 from ..records.stream import Part, RecordStream
-from ..release.noise import RandomSource
-from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
 """Number of records whose gradients are in memory together. For a layer of 1,000 units, the gradients of so many
@@ -166,7 +171,7 @@ class Oracle:
         """Returns the model's gradients of some records at ``w``, for a query."""
         return _compute_query_gradients(self.model, w, records)
 
-    def split_batch(self, records: Records) -> Iterable[Records]:
+    def split_gate_query_batch(self, records: Records) -> Iterable[Records]:
         """Returns pieces of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
         because it stores no gradients, and reuses the scores w . x of the batch.
         """
@@ -188,7 +193,7 @@ class Oracle:
                 part, length, self._sampler or source, sampling_probability, self._piece_size
             )
         total = np.zeros(length, np.int64)
-        for records in self.split_batch(self.draw_batch(source, sampling_probability)[1]):
+        for records in self.split_gate_query_batch(self.draw_batch(source, sampling_probability)[1]):
             total += part(records)
         return total
 
@@ -211,7 +216,7 @@ class Oracle:
         size = self.public.size
         grid = dense.choose_dense_gradient_grid(max_norm, center, scale, self.public.records)
         part = partial(_sum_query_gradients, self.model, w, max_norm, center, scale, grid)
-        return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
+        return self._build_gate_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
         """Returns the query of the sum of the records' weights, or of the number of records if there are no weights.
@@ -229,7 +234,7 @@ class Oracle:
         """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features x_k of all records. The sensitivity
         is max_norm."""
         grid = choose_contribution_grid(max_norm)
-        return self._build_sum_query(
+        return self._build_gate_sum_query(
             partial(_sum_query_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
 
@@ -263,10 +268,10 @@ class Oracle:
         all scores in the same direction, as the gate's selections require (docs/theory/selection.md).
         """
         grid = choose_contribution_grid(max_loss)
-        part = partial(_sum_query_line_losses, self.model, w, direction, steps, max_loss, grid)
-        return self._build_sum_query(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
+        part = partial(_sum_gate_query_line_losses, self.model, w, direction, steps, max_loss, grid)
+        return self._build_gate_sum_query(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
 
-    def _build_sum_query(
+    def _build_gate_sum_query(
         self,
         part: Part,
         shape: tuple[int],
@@ -311,36 +316,38 @@ def _sum_query_gradients(
     records: Records,
 ) -> Integers:
     """Sums the clipped gradients of some records, as integers in units of ``grid``."""
-    return _compute_query_gradients(model, w, records).sum_clipped(max_norm, center, scale, grid=grid)
+    return _compute_query_gradients(model, w, records).sum_clipped_model_gradients(max_norm, center, scale, grid=grid)
 
 
 def _sum_query_weights(grid: float, records: Records) -> Integers:
     """Sums the weights of some records, in units of ``grid``."""
     weights = np.ones(len(records)) if records.weights is None else records.weights
-    return np.array([clip_contributions_to_grid(weights, 1.0, grid).sum()], np.int64)
+    return np.array([clip_model_contributions_to_grid(weights, 1.0, grid).sum()], np.int64)
 
 
 def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
-        rows = clip_contribution_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
+        rows = clip_model_contribution_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 
 
 def _sum_query_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped norms of the gradients of some records, in units of ``grid``."""
-    found = clip_contributions_to_grid(_compute_query_gradients(model, w, records).clip_norms(max_norm), max_norm, grid)
+    found = clip_model_contributions_to_grid(
+        _compute_query_gradients(model, w, records).clip_model_gradient_norms(max_norm), max_norm, grid
+    )
     return np.array([found.sum()], np.int64)
 
 
-def _sum_query_line_losses(
+def _sum_gate_query_line_losses(
     model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
 ) -> Integers:
     """Sums the clipped losses of some records at each step along a line, in units of ``grid``."""
     with np.errstate(over="ignore", invalid="ignore"):
         losses = model.compute_line_losses(w, direction, steps, records)
         return np.array(
-            [clip_contributions_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64
+            [clip_model_contributions_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, RepeatAndSelect
-from .budget import split_gaussians_from_charge
+from .budget import split_gaussians_from_gate_charge
 
 NEVER = 2.0**-53
 """Share of delta for the event that a search has no record to train on. This share is no larger than the rounding error
@@ -29,7 +29,7 @@ class SearchRun(NamedTuple):
 def find_covering_search_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
     """Returns a run whose charge covers each of the ``charges`` (docs/theory/tuning.md, section 2). Every composition
     in ``charges`` must be (``epsilon``, ``delta``)-DP."""
-    parts = [split_gaussians_from_charge(charge) for charge in charges]
+    parts = [split_gaussians_from_gate_charge(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
         noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
@@ -40,8 +40,8 @@ def find_covering_search_run(charges: Sequence[Composition], epsilon: float, del
 
 def check_search_charge_covered(charge: Composition, cover: Composition) -> None:
     """Raises AssertionError unless ``cover``, which was planned for a run, covers the run's charge."""
-    squares, others = split_gaussians_from_charge(charge)
-    most, allowed = split_gaussians_from_charge(cover)
+    squares, others = split_gaussians_from_gate_charge(charge)
+    most, allowed = split_gaussians_from_gate_charge(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
     if not known and (squares > most or others != allowed):
         raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from .budget import Caps, split_gaussians_from_charge
+from .budget import Caps, split_gaussians_from_gate_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
@@ -38,7 +38,7 @@ class NoiseShare(NamedTuple):
         return NoiseShare(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
-def find_remaining_budget_share(
+def find_remaining_gate_budget_share(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
     """Returns ``plan(e)`` for about the largest e with which the whole run is (``epsilon``, ``delta``)-DP.
@@ -68,18 +68,18 @@ def find_remaining_budget_share(
     return plan(part)
 
 
-def build_caps_for_charge(charge: Composition) -> Caps:
+def build_caps_for_gate_charge(charge: Composition) -> Caps:
     """Returns caps that cover a charge.
 
     The charge's Gaussians may be replaced by others whose sum of 1/noise_multiplier^2 is not larger."""
-    gaussians, others = split_gaussians_from_charge(charge)
+    gaussians, others = split_gaussians_from_gate_charge(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
-def check_charge_within_caps(charge: Composition, planned: Caps, message: str) -> None:
+def check_gate_charge_within_caps(charge: Composition, planned: Caps, message: str) -> None:
     """Raises ValueError unless ``planned`` covers the charge. The error reveals nothing, because the charge and the
     caps follow from releases."""
-    gaussians, others = split_gaussians_from_charge(charge)
-    most, allowed = split_gaussians_from_charge(planned.charge())
+    gaussians, others = split_gaussians_from_gate_charge(charge)
+    most, allowed = split_gaussians_from_gate_charge(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():
         raise ValueError(message.format(f"{charge!r}"))

@@ -18,13 +18,13 @@ from .._support.strict_json import (
     check_json_entries,
     check_json_format,
     check_same_json,
-    construct_from_json,
-    read_json_file,
+    construct_from_strict_json,
     read_json_object,
     read_json_value,
+    read_strict_json_file,
 )
 from ..models.linear import compute_class_probabilities
-from ..records.columns import CategoryColumn, Column, NumberColumn, encode_columns
+from ..records.column_encodings import CategoryColumn, Column, NumberColumn, encode_record_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement
 from ..statement.column_words import OCCURRING, StatedColumnFact, state_fact_of_labels, state_facts_of_columns
@@ -58,7 +58,7 @@ class TableModel:
     makes the model:
 
     >>> import numpy as np
-    >>> from tightdp.records.columns import NumberColumn
+    >>> from tightdp.records.column_encodings import NumberColumn
     >>> run = dp.Gaussian(5.0) * 1
     >>> public = {"labels": "declared: no, yes", "bounds of age": "declared: 18 to 90"}
     >>> statement = dp.Statement("a model of ages", run.epsilon(1e-6), 1e-6, run, public=public)
@@ -101,7 +101,7 @@ class TableModel:
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
         labels = [] if self.model == REGRESSION else [state_fact_of_labels(self.classes)]
         _check_facts_of_table_model(self.statement, [*labels, *state_facts_of_columns(self.columns)])
-        hashed = self.parameters_hash
+        hashed = self.model_file_parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
                 f"parameters must be those that the statement is about, {self.statement.parameters}, and their hash is "
@@ -121,7 +121,7 @@ class TableModel:
         that replaces missing numbers. Without such a number, a missing number becomes NaN if ``allow_missing``, and
         otherwise raises ValueError.
         """
-        return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
+        return encode_record_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class.
@@ -137,7 +137,7 @@ class TableModel:
 
         ``table`` is as for ``encode``, whose errors this method raises.
         """
-        return self._choose_labels(self.decision_function(table))
+        return self._choose_model_file_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """Returns probabilities, shape (n, classes). Raises ValueError unless the model is logistic."""
@@ -154,19 +154,19 @@ class TableModel:
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
         scores = self._compute_scores(np.where(whole[:, None], features, 0.0))
-        labels = [str(said) for said in self._choose_labels(scores).tolist()]
+        labels = [str(said) for said in self._choose_model_file_labels(scores).tolist()]
         shares = self._compute_probabilities(scores).tolist() if probabilities else [[]] * len(labels)
         cells = ([label, *map(repr, share)] for label, share in zip(labels, shares, strict=True))
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
 
     def _read_rows(self, table: Any) -> Rows:
-        return Rows.from_table(table, [column.name for column in self.columns])
+        return Rows.from_source_table(table, [column.name for column in self.columns])
 
     def _compute_scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def _choose_labels(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+    def _choose_model_file_labels(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         if self.model == REGRESSION:
             return scores
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -211,22 +211,22 @@ class TableModel:
         return build_onnx_graph(self)
 
     @property
-    def parameters_hash(self) -> str:
+    def model_file_parameters_hash(self) -> str:
         """SHA-256 of the JSON text of all entries of the file except the statement.
 
         In the text, names are sorted, blanks are left out, and numbers are written as Python writes them.
         """
-        text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(self._list_model_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    def _list_file_entries(self) -> dict[str, Any]:
+    def _list_model_file_entries(self) -> dict[str, Any]:
         """Returns the entries of the model's file, except the statement, as plain values."""
         return {
             "tightdp_model": FORMAT,
             "model": self.model,
             "label": self.label,
             "classes": list(self.classes),
-            "columns": [_dump_table_column(column) for column in self.columns],
+            "columns": [_dump_model_file_column(column) for column in self.columns],
             "features": self.features,
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
@@ -234,7 +234,7 @@ class TableModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the model and its statement as plain values for JSON."""
-        return {**self._list_file_entries(), "statement": self.statement.to_dict()}
+        return {**self._list_model_file_entries(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model and its statement to a file.
@@ -256,7 +256,8 @@ class TableModel:
         check_json_format(plain, "tightdp_model", FORMAT, "TableModel.save")
         check_json_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
         given = {
-            name: read_json_value(hint, plain[name], name, _read_table_column) for name, hint in _ENTRY_TYPES.items()
+            name: read_json_value(hint, plain[name], name, _read_model_file_column)
+            for name, hint in _ENTRY_TYPES.items()
         }
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
@@ -265,8 +266,8 @@ class TableModel:
         if statement.parameters is None:
             raise ValueError("statement must have the hash of the parameters, which was taken out of it")
         weights = {name: _convert_table_weights(name, given[name]) for name in ("coef", "intercept")}
-        made = construct_from_json(cls, {**given, **weights, "statement": statement}, "")
-        written = made._list_file_entries()
+        made = construct_from_strict_json(cls, {**given, **weights, "statement": statement}, "")
+        written = made._list_model_file_entries()
         check_same_json({name: plain[name] for name in written}, written)
         return made
 
@@ -311,7 +312,7 @@ def _convert_table_weights(name: str, rows: Any) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def _dump_table_column(column: Column) -> dict[str, Any]:
+def _dump_model_file_column(column: Column) -> dict[str, Any]:
     if isinstance(column, CategoryColumn):
         return {"kind": "category", "name": column.name, "categories": list(column.categories)}
     plain = {"kind": "number", **asdict(column)}
@@ -320,8 +321,8 @@ def _dump_table_column(column: Column) -> dict[str, Any]:
     return plain
 
 
-def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
-    """Returns the column that ``_dump_table_column`` wrote."""
+def _read_model_file_column(hint: Any, plain: Any, name: str) -> Column:
+    """Returns the column that ``_dump_model_file_column`` wrote."""
     kinds: dict[Any, Callable[..., Column]] = {"number": NumberColumn, "category": CategoryColumn}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
@@ -347,4 +348,4 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
     array(['low', 'high'], dtype='<U4')
     """
-    return read_json_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
+    return read_strict_json_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))

@@ -13,9 +13,9 @@ from ...composition import Parts, sort_composition_parts
 from ...mechanisms import Group
 from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ..numerics.outward import Range, exp, sqrt, widen_up
-from .groups import build_group_mixture
+from .group_mixtures import build_group_mixture
 from .kinds import has_kind_of_mechanism
-from .largest import bound_largest_loss
+from .largest_loss import bound_largest_loss
 from .neighbors import translate_to_replacement
 from .replacement import Replaced
 

@@ -11,8 +11,8 @@ from ..ghost_clipping.products import ProductSums
 from ..gradient_sums.base_sums import GradientSums
 from ..gradient_sums.exact_sums import ExactSums
 from ..plan.plan import Plan
+from .auto_sums import AutoSums
 from .centered_sums import CenteredSums
-from .choose_sums import AutoSums
 from .importance_sums import ExactUnitSums, OnePassUnitSums
 
 _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
@@ -29,7 +29,7 @@ class StepSumMaker:
     def __init__(self, plan: Plan, moments: AdaCliPMoments | None, candidates: ImportanceCandidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
 
-    def make_plain_sums(self, parameters: dict[str, Any]) -> GradientSums:
+    def make_plain_step_sums(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns sums of clipped gradients, whatever the algorithm is."""
         made: GradientSums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
         return made
@@ -41,4 +41,4 @@ class StepSumMaker:
         if self._candidates is not None:
             exact = self._plan.arithmetic in ("exact", "one-by-one")
             return (ExactUnitSums if exact else OnePassUnitSums)(self._plan, parameters, self._candidates)
-        return self.make_plain_sums(parameters)
+        return self.make_plain_step_sums(parameters)

@@ -78,7 +78,7 @@ def compute_attention_kernel(
         found = F.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, **options)
         return found.view(axis.records, *query.shape[:-1], value.shape[-1])
 
-    return axis.compute_on_arrays(compute_attention_arrays, tuple(tensors))
+    return axis.compute_along_record_axis(compute_attention_arrays, tuple(tensors))
 
 
 def _compute_attention_with_dropout(

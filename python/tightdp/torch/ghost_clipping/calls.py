@@ -17,14 +17,14 @@ from .convolutions import use_convolution
 from .factors import GradientRows, OuterProducts
 
 
-def use_linear(x: Any, weight: Any, bias: Any = None) -> ComputedCall:
+def use_torch_linear(x: Any, weight: Any, bias: Any = None) -> ComputedCall:
     """Computes a linear layer, weight x + bias at every position."""
     rows = _flatten_positions_of_records(x)
 
     def find_gradient_factors(g: Any) -> Parts:
         g = _group_positions_by_record(g, x)
         found: Parts = [(weight, OuterProducts(g, _group_positions_by_record(rows, x), weight.shape[0]))]
-        return found if bias is None else [*found, (bias, GradientRows(_sum_positions(g)))]
+        return found if bias is None else [*found, (bias, GradientRows(_sum_positions_of_gradient_factors(g)))]
 
     return ComputedCall(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), find_gradient_factors)
 
@@ -33,7 +33,7 @@ def use_matmul(x: Any, other: Any) -> ComputedCall:
     """Computes x W, where the parameter W is on the right."""
     rows = _flatten_positions_of_records(x)
     return ComputedCall(
-        rows @ _check_matrix_parameter(other),
+        rows @ _check_matrix_for_ghost_clipping(other),
         (*x.shape[1:-1], other.shape[1]),
         _make_matrix_product_factors(x, rows, other),
     )
@@ -44,10 +44,13 @@ def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _flatten_positions_of_records(x)
-    product = _make_matrix_product_factors(x, rows, _check_matrix_parameter(mat2))
+    product = _make_matrix_product_factors(x, rows, _check_matrix_for_ghost_clipping(mat2))
 
     def find_gradient_factors(g: Any) -> Parts:
-        return [*product(g), (input, GradientRows(_sum_positions(_group_positions_by_record(g, x))))]
+        return [
+            *product(g),
+            (input, GradientRows(_sum_positions_of_gradient_factors(_group_positions_by_record(g, x)))),
+        ]
 
     return ComputedCall(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), find_gradient_factors)
 
@@ -61,12 +64,12 @@ def _group_positions_by_record(rows: Any, x: Any) -> Any:
     return rows.reshape(len(x), -1, rows.shape[-1])
 
 
-def _sum_positions(g: Any) -> Any:
+def _sum_positions_of_gradient_factors(g: Any) -> Any:
     """Returns the sum over the positions of each record, without a copy if there is one position."""
     return g[:, 0] if g.shape[1] == 1 else g.sum(1)
 
 
-def _check_matrix_parameter(other: Any) -> Any:
+def _check_matrix_for_ghost_clipping(other: Any) -> Any:
     if not isinstance(other, torch.nn.Parameter) or other.ndim != 2:
         raise Unsupported("a product is supported with a matrix of parameters on its right")
     return other
@@ -174,7 +177,7 @@ def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 RULES: dict[Any, tuple[Rule, int, str]] = {
-    F.linear: (use_linear, 0, "input"),
+    F.linear: (use_torch_linear, 0, "input"),
     F.embedding: (use_embedding, 0, "input"),
     F.embedding_bag: (use_embedding_bag, 0, "input"),
     F.layer_norm: (use_layer_norm, 0, "input"),

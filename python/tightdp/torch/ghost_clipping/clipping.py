@@ -10,18 +10,18 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 
-from ...release import arrays, clipping
-from ...release.cuda.noisy_sums import release_floats_on_device
-from ...release.noise import RandomSource
+from ...clipping_and_noise import arrays, clipping
+from ...clipping_and_noise.cuda.noisy_sums import release_floats_on_device
+from ...clipping_and_noise.noise import RandomSource
 from ..batches import collated_batch
 from ..batches.batch_places import BatchPlaces, fill_batch_places
-from ..gradient_sums.base_sums import GradientSums, find_device_of_sums, make_integer_gradient_sums
+from ..gradient_sums.base_sums import GradientSums, find_device_of_gradient_sums, make_integer_gradient_sums
 from ..plan.plan import Plan
 from .call_rules import Unsupported
 from .convolutions import ConvolutionFactors
 from .factors import GradientFactors, plan_gradient_factors
 from .graph_check import check_recorded_calls_complete
-from .record_axis import RecordAxis, differentiate_losses
+from .record_axis import RecordAxis, differentiate_losses_on_record_axis
 from .recorder import CallRecorder, RecordedCall, refuse_unclippable_call
 
 CLIPPING_SLACK = 2.0**-17
@@ -62,13 +62,16 @@ class OnePassSums(GradientSums):
         *, last: bool = False,
     ) -> None:  # fmt: skip
         batch, records, weights = fill_batch_places(places, batch, records)
-        self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights, last=last)
+        self._add_gradient_factors(self._find_factors(model, loss_fn, batch, records), records, weights, last=last)
 
-    def find_gradients(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> list[Any]:
+    def find_per_example_gradients(
+        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
+    ) -> list[Any]:
+        """Returns the gradient of each record by each parameter."""
         factors = self._find_factors(model, loss_fn, batch, records)
         with torch.no_grad():
             return [
-                factors[i].gradient_rows().reshape(records, *p.shape)
+                factors[i].expand_gradient_factors().reshape(records, *p.shape)
                 if i in factors
                 else p.new_zeros(records, *p.shape)
                 for i, p in enumerate(self._parameters.values())
@@ -84,13 +87,13 @@ class OnePassSums(GradientSums):
         axis = RecordAxis(records)
         recorder = CallRecorder(self._parameters, axis)
 
-        def propagate_losses_back(losses: Any) -> Any:
+        def propagate_losses_for_ghost_clipping(losses: Any) -> Any:
             calls = recorder.stop_recording()
             check_recorded_calls_complete(losses, self._parameters, calls)
-            return differentiate_losses(losses, [call.edge for call in calls])
+            return differentiate_losses_on_record_axis(losses, [call.edge for call in calls])
 
         with recorder:
-            found = axis.take_records(model, loss_fn, batch, propagate_losses_back)
+            found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping)
         with torch.no_grad():
             return self._collect_factors(recorder.calls, found)
 
@@ -111,7 +114,7 @@ class OnePassSums(GradientSums):
         return {i: plan_gradient_factors(uses[i], shapes[i]) for i in sorted(uses)}
 
     @torch.no_grad()
-    def _add_factors(
+    def _add_gradient_factors(
         self, factors: dict[int, GradientFactors], records: int, weights: Any, *, last: bool = False
     ) -> None:
         """Clips the gradients of records and adds them to the totals, without records of weight 0."""
@@ -120,12 +123,12 @@ class OnePassSums(GradientSums):
         if weights is not None:
             zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # so that these records count as 0
         if len(bounds) == 1:
-            self._add_with_joint_norm(factors, bounds[0], zero)
+            self._add_with_joint_ghost_norm(factors, bounds[0], zero)
         else:
             for i, each in factors.items():
-                self._add_with_joint_norm({i: each}, bounds[i], zero)
+                self._add_with_joint_ghost_norm({i: each}, bounds[i], zero)
 
-    def _add_with_joint_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
+    def _add_with_joint_ghost_norm(self, factors: dict[int, GradientFactors], bound: float, zero: Any) -> None:
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
         The sums of squares begin at ``zero``. The gradients with respect to the weight of the largest convolution come
@@ -138,30 +141,32 @@ class OnePassSums(GradientSums):
             None,
         )
         others = {i: each for i, each in factors.items() if i != last}
-        squares = sum((each.squared_gradient_norms() for each in others.values()), zero)
+        squares = sum((each.bound_squared_norms_of_gradient_factors() for each in others.values()), zero)
         if last is None:
-            weights = self._weigh_gradients(squares.sqrt(), bound)
+            weights = self._weigh_gradients_in_one_pass(squares.sqrt(), bound)
         else:
-            weights = torch.cat(list(self._add_streamed(factors[last], squares, bound, self._totals[last])))
+            weights = torch.cat(
+                list(self._add_streamed_ghost_clipped(factors[last], squares, bound, self._totals[last]))
+            )
         for i, each in others.items():
-            each.add_weighted_gradients(weights, self._totals[i])
+            each.add_weighted_gradient_factors(weights, self._totals[i])
         names = list(self._parameters)
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
-    def _add_streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
+    def _add_streamed_ghost_clipped(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
         """Adds the gradients of a convolution piece by piece, and yields the clip factors of each piece.
 
         ``squares`` has, for each record, the squared norm of its gradient by all other parameters.
         """
         start = 0
-        for rows in convolved.yield_gradient_pieces():
-            found = rows.squared_gradient_norms()
-            weights = self._weigh_gradients((squares[start : start + len(found)] + found).sqrt(), bound)
-            rows.add_weighted_gradients(weights, total)
+        for rows in convolved.yield_convolution_gradient_pieces():
+            found = rows.bound_squared_norms_of_gradient_factors()
+            weights = self._weigh_gradients_in_one_pass((squares[start : start + len(found)] + found).sqrt(), bound)
+            rows.add_weighted_gradient_factors(weights, total)
             start += len(found)
             yield weights
 
-    def _weigh_gradients(self, norms: Any, bound: float) -> Any:
+    def _weigh_gradients_in_one_pass(self, norms: Any, bound: float) -> Any:
         """Returns the clip factors for these norms. The factor is 0 for a norm that is too large to be clipped."""
         weights = (bound * (1 - CLIPPING_SLACK) / norms).clamp(max=1.0)
         return torch.where(norms <= LONGEST_GRADIENT * bound, weights, torch.zeros_like(weights))
@@ -185,7 +190,7 @@ class OnePassSums(GradientSums):
 
         If the model is on a CUDA device, so are the results, with the same bits.
         """
-        device, grid = find_device_of_sums(self._parameters), self._plan.grid_step
+        device, grid = find_device_of_gradient_sums(self._parameters), self._plan.grid_step
         rows = [total.to(device or "cpu")[None] for total in self._totals]
         rows = rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows]
         bound = _LARGEST_SUM * grid
@@ -194,11 +199,11 @@ class OnePassSums(GradientSums):
             # PyTorch would multiply by the reciprocal of a divisor in host memory, and so get other bits.
             divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
             return [x[0].div_(divisor) for x in noisy]
-        found = arrays.view_examples_to_clip("sums", rows)
+        found = arrays.view_release_examples_to_clip("sums", rows)
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         run = clipping.ClippingRun(found, outs, [(every, bound)])
-        run.execute_run(self._plan.noise_deviation, source, grid)
+        run.execute_release_clipping_run(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 

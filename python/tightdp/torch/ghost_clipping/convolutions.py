@@ -31,8 +31,9 @@ class ConvolutionFactors:
       large for memory.
     - "ghost norm": norms come from patches of the input, which takes less computation than the rows.
 
-    In the last two ways, PyTorch's own backward convolution computes sums. ``yield_gradient_pieces`` computes the rows
-    of a few records at a time, so that each piece can be added to a sum before the next piece is computed.
+    In the last two ways, PyTorch's own backward convolution computes sums. ``yield_convolution_gradient_pieces``
+    computes the rows of a few records at a time, so that each piece can be added to a sum before the next piece is
+    computed.
     """
 
     input: Any
@@ -56,41 +57,47 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether ``yield_gradient_pieces`` may compute rows, as in all ways but "ghost norm"."""
+        """Whether ``yield_convolution_gradient_pieces`` may compute rows, as in all ways but "ghost norm"."""
         return self.way != "ghost norm"
 
-    def yield_gradient_pieces(self) -> Iterator[GradientRows]:
+    def yield_convolution_gradient_pieces(self) -> Iterator[GradientRows]:
         """Yields the gradient rows of a few records at a time."""
         step = max(1, PIECE_ENTRIES // self.weight.numel())
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
-            yield GradientRows(self._compute_gradient_rows(x, g))
+            yield GradientRows(self._compute_convolution_gradient_rows(x, g))
 
-    def squared_gradient_norms(self) -> Any:
+    def bound_squared_norms_of_gradient_factors(self) -> Any:
         """Returns squared norms, rounded up, computed in the given ``way``. The way "materialised" keeps the rows."""
         if self.way == "materialised":
-            self.kept = GradientRows(self.gradient_rows())
-            return self.kept.squared_gradient_norms()
+            self.kept = GradientRows(self.expand_gradient_factors())
+            return self.kept.bound_squared_norms_of_gradient_factors()
         if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
             return OuterProducts(
                 self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]
-            ).squared_gradient_norms()
-        return torch.cat([rows.squared_gradient_norms() for rows in self.yield_gradient_pieces()])
+            ).bound_squared_norms_of_gradient_factors()
+        return torch.cat(
+            [rows.bound_squared_norms_of_gradient_factors() for rows in self.yield_convolution_gradient_pieces()]
+        )
 
-    def add_weighted_gradients(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+        """Adds the weighted sum of the records' gradients to ``total``, by one convolution where rows are not kept."""
         if self.kept is not None:
-            self.kept.add_weighted_gradients(weights, total)
+            self.kept.add_weighted_gradient_factors(weights, total)
             return
-        x, g = factors.clear_unweighted_records(self.input, weights), factors.clear_unweighted_records(self.g, weights)
+        x, g = (
+            factors.clear_unweighted_gradient_factors(self.input, weights),
+            factors.clear_unweighted_gradient_factors(self.g, weights),
+        )
         total += self._compute_weight_gradient(
             x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups
         )
 
-    def gradient_rows(self) -> Any:
-        return self._compute_gradient_rows(self.input, self.g)
+    def expand_gradient_factors(self) -> Any:
+        return self._compute_convolution_gradient_rows(self.input, self.g)
 
-    def _compute_gradient_rows(self, x: Any, g: Any) -> Any:
+    def _compute_convolution_gradient_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
@@ -117,11 +124,15 @@ def use_convolution(
         raise Unsupported("a record must hold one image for a convolution, and this record holds several")
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
-    settings = (repeat_for_axes(stride, axes), repeat_for_axes(padding, axes), repeat_for_axes(dilation, axes))
+    settings = (
+        repeat_for_convolution_axes(stride, axes),
+        repeat_for_convolution_axes(padding, axes),
+        repeat_for_convolution_axes(dilation, axes),
+    )
     found = _CONVOLUTIONS[axes](images, weight, bias, *settings, groups)
 
     def find_gradient_factors(g: Any) -> Parts:
-        g = factors.widen_half_tensor(g)
+        g = factors.widen_half_gradient_factors(g)
         held = ConvolutionFactors(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
         return [(weight, held)] if bias is None else [(weight, held), (bias, GradientRows(g.flatten(2).sum(2)))]
 
@@ -132,7 +143,7 @@ _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 """PyTorch's convolutions, by their number of axes."""
 
 
-def repeat_for_axes(x: Any, axes: int) -> list[int]:
+def repeat_for_convolution_axes(x: Any, axes: int) -> list[int]:
     """Returns a number for each axis, from a single number or from one for each axis."""
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model_checks.self_test import yield_graph_nodes
+from ..model_checks.self_test import yield_graph_nodes_for_self_test
 from .recorder import RecordedCall
 
 
@@ -18,7 +18,7 @@ def check_recorded_calls_complete(losses: Any, parameters: dict[str, Any], calls
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}
-    for node in yield_graph_nodes(losses, before):
+    for node in yield_graph_nodes_for_self_test(losses, before):
         name = names.get(id(getattr(node, "variable", None)))  # a leaf node has its tensor as ``variable``
         if name is not None and node not in before:
             raise ValueError(

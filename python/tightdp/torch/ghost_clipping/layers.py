@@ -29,18 +29,18 @@ def check_one_pass_layers(model: Any) -> None:
     for name, module in model.named_modules():
         if not any(p.requires_grad for p in module.parameters()):
             continue
-        instead = _find_alternative_to_layer(module)
+        instead = _find_alternative_to_ghost_layer(module)
         if instead is not None:
-            kind = ", ".join(type(each).__name__ for each in _list_parametrizations(module) or (module,))
+            kind = ", ".join(type(each).__name__ for each in _list_layer_parametrizations(module) or (module,))
             raise ValueError(
                 f"model must be made of layers that are clipped in one pass: {name or 'the model itself'} ({kind}) is "
                 f"none. Use {instead}"
             )
 
 
-def _find_alternative_to_layer(module: Any) -> str | None:
+def _find_alternative_to_ghost_layer(module: Any) -> str | None:
     """Returns an alternative to a layer that is known to be unsupported, and None for any other layer."""
-    if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
+    if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_layer_parametrizations(module)):
         return _EXACT  # a user's own parametrizations may consist of functions that have rules
     if isinstance(module, torch.jit.ScriptModule):
         return f"it without torch.jit.script, or {_EXACT}"
@@ -52,6 +52,6 @@ def _find_alternative_to_layer(module: Any) -> str | None:
     return next((instead for kind, instead in _INSTEAD if isinstance(module, kind)), None)
 
 
-def _list_parametrizations(module: Any) -> tuple[Any, ...]:
+def _list_layer_parametrizations(module: Any) -> tuple[Any, ...]:
     """Returns the modules in a list of parametrizations, such as ``weight_norm``, and () for other modules."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

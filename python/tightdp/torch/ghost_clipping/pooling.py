@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from .convolutions import repeat_for_axes
+from .convolutions import repeat_for_convolution_axes
 from .record_axis import RecordAxis
 
 MOST_WINDOW_SIDES = 4
@@ -29,7 +29,7 @@ class _PoolingCall(NamedTuple):
     def find_plain_windows(self) -> list[tuple[int, int]] | None:
         """Returns (size, stride) of a window along both axes, or None if the windows are large or not plain."""
         sizes, strides, padding, dilation = (
-            repeat_for_axes(given, 2)
+            repeat_for_convolution_axes(given, 2)
             for given in (self.kernel_size, self.stride or self.kernel_size, self.padding, self.dilation)
         )
         plain = padding == [0, 0] and dilation == [1, 1] and not self.ceil_mode and not self.return_indices
@@ -63,7 +63,7 @@ def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options:
             return found.contiguous().view(*x.shape[:-3], *found.shape[1:])
         return tuple(each.contiguous().view(*x.shape[:-3], *each.shape[1:]) for each in found)  # maxima and positions
 
-    return axis.compute_on_arrays(compute_pooled_images, (input,))
+    return axis.compute_along_record_axis(compute_pooled_images, (input,))
 
 
 class _MaximaAlongAxis(torch.autograd.Function):

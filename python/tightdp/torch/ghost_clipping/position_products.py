@@ -65,31 +65,34 @@ def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
 class PositionProducts:
     """The gradients of some records with respect to one parameter, as integers.
 
-    The constructor computes the integers q_t. ``round_weights`` gets the clip factors and computes the integers w_t.
+    The constructor computes the integers q_t. ``round_position_weights`` gets the clip factors and computes the
+    integers w_t.
     """
 
     def __init__(self, factors: OuterProducts) -> None:
         self._left = factors.left.detach().cpu()
-        integers, self._steps = _round_tensor_to_integers(factors.right)
+        integers, self._steps = _round_position_vectors(factors.right)
         self._inner = integers @ integers.transpose(1, 2)
         self._entries = integers.to(torch.int16)
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
 
-    def estimate_squared_norms(self) -> Tensor:
+    def estimate_norms_of_position_products(self) -> Tensor:
         """Returns estimates of the squared norms of the records' gradients. They may be wrong where terms cancel.
 
         Each estimate depends on its own record alone. It is infinite if an l_t or an r_t of the record is not finite.
         """
-        integers, steps = _round_tensor_to_integers(self._left)
+        integers, steps = _round_position_vectors(self._left)
         scale = 1 / (steps * self._steps)
         terms = (integers @ integers.transpose(1, 2)) * self._inner * scale[:, :, None] * scale[:, None, :]
-        return torch.where(torch.isfinite(scale).all(1), _add_terms_of_records(terms).clamp(min=0.0), torch.inf)
+        return torch.where(
+            torch.isfinite(scale).all(1), _add_terms_of_position_products(terms).clamp(min=0.0), torch.inf
+        )
 
-    def find_finite_records(self) -> Tensor:
+    def find_finite_position_products(self) -> Tensor:
         """Returns a mask of the records whose r_t are all finite."""
         return (self._steps > 0).all(1)
 
-    def round_weights(self, records: Tensor, factors: Tensor) -> Tensor:
+    def round_position_weights(self, records: Tensor, factors: Tensor) -> Tensor:
         """Rounds F l_t / 2^e to the integers w_t, for some records, and returns upper bounds on |sum_t w_t q_t^T|^2.
 
         F is an entry of ``factors``: the clip factor of the record, divided by the grid. 2^e is the power of two by
@@ -108,7 +111,7 @@ class PositionProducts:
         dense.add_integer_dense_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
-def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _round_position_vectors(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Multiplies each vector of ``rows`` by a power of two, and rounds its entries to integers.
 
     Returns the integers in float64, and the powers of two. ``rows`` has the shape (records, positions, n). A vector
@@ -121,7 +124,7 @@ def _round_tensor_to_integers(rows: Tensor) -> tuple[Tensor, Tensor]:
     return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
 
 
-def _add_terms_of_records(terms: Tensor) -> Tensor:
+def _add_terms_of_position_products(terms: Tensor) -> Tensor:
     """Returns, for each record k, the sum of all entries of ``terms[k]``.
 
     PyTorch's own sum is not used, because its order depends on the number of records and of threads.
@@ -139,7 +142,10 @@ def bound_squared_product_norms(left: Tensor, right: Tensor) -> Tensor:
     """
     positions = left.shape[1]
     lengths = (left.diagonal(dim1=1, dim2=2) * right.diagonal(dim1=1, dim2=2)).sqrt()
-    return _add_terms_of_records(left * right) + (positions**2 + 8) * 2.0**-52 * _add_terms_of_records(lengths).square()
+    return (
+        _add_terms_of_position_products(left * right)
+        + (positions**2 + 8) * 2.0**-52 * _add_terms_of_position_products(lengths).square()
+    )
 
 
 def clip_position_products(
@@ -152,7 +158,7 @@ def clip_position_products(
     """
     finite = torch.isfinite(norms)
     for layer in layers:
-        finite = finite & layer.find_finite_records()
+        finite = finite & layer.find_finite_position_products()
     factors = (AIM * bound / inverse_grid / norms.clamp(min=1e-300)).clamp(max=1.0)
     factors = torch.where(finite, factors, 0.0)
     squares = torch.zeros(len(norms), dtype=torch.float64)
@@ -160,7 +166,7 @@ def clip_position_products(
     for attempt in range(TRIES + 1):
         if attempt == TRIES:
             factors[left] = 0.0
-        found = sum(layer.round_weights(left, factors[left] * inverse_grid) for layer in layers)
+        found = sum(layer.round_position_weights(left, factors[left] * inverse_grid) for layer in layers)
         found = found * (1 + len(layers) * 2.0**-52)  # allows for the rounding of the additions
         squares[left] = found
         left = left[~(found <= bound**2 * _CHECKED)]

@@ -13,7 +13,11 @@ from typing import Any
 import torch
 
 from ..batches import collated_batch
-from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_failing_module, shorten_torch_error
+from ..gradient_sums.per_example_gradients import (
+    VMAP_ERROR_SIGNS,
+    name_module_failing_vectorized_pass,
+    shorten_vectorized_pass_error,
+)
 from ..gradient_sums.vectorized_pass import run_under_vmap
 from ..model_checks import model_checks
 from ..model_checks.self_test import KEEPS_NOTHING
@@ -28,7 +32,7 @@ class RecordAxis:
         self.records = records
         self._numbers: Any = None  # a number for each record, by which PyTorch finds their axis
 
-    def take_records(
+    def apply_along_record_axis(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
     ) -> Any:
         """Applies the model to each record of a batch alone. Returns ``then(losses)``, where ``losses`` is the array of
@@ -40,37 +44,38 @@ class RecordAxis:
         tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
 
-        def keep_losses(array: Any) -> Any:
+        def keep_losses_along_record_axis(array: Any) -> Any:
             losses.append(array)
             return array
 
-        def take_single_record(numbers: Any, *one: Any) -> Any:
+        def take_record_along_axis(numbers: Any, *one: Any) -> Any:
             """Returns the loss of one record. Calls ``then`` with the losses of all records, and keeps its result."""
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
-                self.compute_on_arrays(keep_losses, (each[0],))
+                self.compute_along_record_axis(keep_losses_along_record_axis, (each[0],))
             else:
                 shown = each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each
-                model_checks.check_loss_tensor(shown, 1)
-            found.append(then(model_checks.check_loss_tensor(losses[0], self.records)))
+                model_checks.check_loss_tensor_of_model(shown, 1)
+            found.append(then(model_checks.check_loss_tensor_of_model(losses[0], self.records)))
             return each
 
         try:
             with run_under_vmap():
-                torch.func.vmap(take_single_record, randomness="different")(torch.arange(self.records), *tensors)
+                torch.func.vmap(take_record_along_axis, randomness="different")(torch.arange(self.records), *tensors)
         except (RuntimeError, NotImplementedError) as error:
             if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
             raise ValueError(
                 f"model must be one that torch.func.vmap can run on each record alone, for one pass: "
-                f"{name_failing_module(model, error)} prevents this, because what the module computes depends on "
-                f"values of the batch, or for PyTorch's reason ({shorten_torch_error(error)}). "
+                f"{name_module_failing_vectorized_pass(model, error)} prevents this, because what the module computes "
+                "depends on "
+                f"values of the batch, or for PyTorch's reason ({shorten_vectorized_pass_error(error)}). "
                 f"arithmetic='one-by-one' takes any module"
             ) from error
         return found[0]
 
-    def compute_on_arrays(
+    def compute_along_record_axis(
         self, function: Callable[..., Any], tensors: tuple[Any, ...], shared: tuple[Any, ...] = ()
     ) -> Any:
         """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
@@ -81,9 +86,9 @@ class RecordAxis:
         another transform of ``torch.func``.
         """
 
-        def apply_to_all_records(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+        def apply_to_records_along_axis(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
             """Calls ``function`` with arrays whose first axis is that of the records."""
-            if any(True for _ in _yield_vmap_dims(shared_dims)):
+            if any(True for _ in _yield_dims_of_record_axis(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -93,7 +98,7 @@ class RecordAxis:
                 raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
-        return _apply(apply_to_all_records, self._numbers, tensors, shared)
+        return _apply(apply_to_records_along_axis, self._numbers, tensors, shared)
 
     def has_record_axis(self, x: Any) -> bool:
         """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
@@ -110,11 +115,11 @@ class RecordAxis:
         """Tells whether ``x`` depends on trained parameters. ``x.requires_grad`` does not say so under vmap."""
         found: list[bool] = []
 
-        def note_array_gradient(array: Any) -> Any:
+        def note_gradient_along_record_axis(array: Any) -> Any:
             found.append(array.requires_grad)
             return array
 
-        self.compute_on_arrays(note_array_gradient, (x,))
+        self.compute_along_record_axis(note_gradient_along_record_axis, (x,))
         return found[0]
 
 
@@ -156,7 +161,7 @@ the forward pass, and PyTorch raises an error.
 """
 
 
-def differentiate_losses(losses: Any, of: list[Any]) -> Any:
+def differentiate_losses_on_record_axis(losses: Any, of: list[Any]) -> Any:
     """Returns, for each tensor in ``of``, the gradient of the sum of the losses. The gradient is None if the losses do
     not depend on the tensor."""
     if not of:
@@ -169,12 +174,12 @@ def differentiate_losses(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _yield_vmap_dims(dims: Any) -> Any:
+def _yield_dims_of_record_axis(dims: Any) -> Any:
     """Yields the numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):
         for each in dims:
-            yield from _yield_vmap_dims(each)
+            yield from _yield_dims_of_record_axis(each)
     elif dims is not None:
         yield dims

@@ -64,7 +64,7 @@ class RecordedCall:
     """Nodes of PyTorch's graph that computed the arguments of the call, except its trained parameters."""
 
     @property
-    def has_unchanged_inputs(self) -> bool:
+    def has_unchanged_call_inputs(self) -> bool:
         return all(tensor._version == version for tensor, version in self.inputs)
 
 
@@ -81,7 +81,7 @@ class CallRecorder(TorchFunctionMode):
         """Stops recording and returns the calls. Calls that activation checkpointing repeats are left out."""
         self._stopped = True
         for call in self.calls:
-            if not call.has_unchanged_inputs:
+            if not call.has_unchanged_call_inputs:
                 raise refuse_unclippable_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 
@@ -101,23 +101,24 @@ class CallRecorder(TorchFunctionMode):
             if func in RULES:
                 return self._apply_rule(func, args, dict(kwargs), used)
             if func is F.multi_head_attention_forward:
-                return compute_self_attention(self._apply_linear, *args, **kwargs)
-            if func is torch.Tensor.expand or func in _SPREAD or _is_view_of_vector(func, used):
-                return self._repeat_parameter(func, args, kwargs, used)
+                return compute_self_attention(self._apply_recorded_linear, *args, **kwargs)
+            if func is torch.Tensor.expand or func in _SPREAD or _is_recorded_view_of_vector(func, used):
+                return self._record_call_of_repeated_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refuse_unclippable_call(self._name_call(func, used), str(why)) from None
+            raise refuse_unclippable_call(self._name_recorded_call(func, used), str(why)) from None
         if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refuse_unclippable_call(
-                self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
+                self._name_recorded_call(func, used),
+                f"it is no function whose gradients are known for each record{instead}",
             )
         return found  # a value without a gradient, such as a shape, a dtype or a constant
 
-    def _name_call(self, func: Any, used: list[Any]) -> Kind:
+    def _name_recorded_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
 
-    def _apply_linear(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _apply_recorded_linear(self, input: Any, weight: Any, bias: Any) -> Any:
         return self.__torch_function__(F.linear, (), (input, weight, bias))
 
     def _apply_rule(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
@@ -126,7 +127,7 @@ class CallRecorder(TorchFunctionMode):
         input = args[place] if place < len(args) else kwargs.pop(name)
         trained = {id(p) for p in used}
 
-        def compute_use(x: Any, rest: Any, kwargs: Any) -> Any:
+        def compute_recorded_use(x: Any, rest: Any, kwargs: Any) -> Any:
             """Computes and records the call. ``x`` is the array of the argument that depends on the records."""
             if id(input) in trained:
                 self._record_repeated_parameter(func, x, input)
@@ -138,14 +139,16 @@ class CallRecorder(TorchFunctionMode):
                 )
             return torch.ops.aten._unsafe_view(use.output, (self._axis.records, *use.shape))
 
-        return self._axis.compute_on_arrays(compute_use, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
+        return self._axis.compute_along_record_axis(
+            compute_recorded_use, (input,), ((*args[:place], *args[place + 1 :]), kwargs)
+        )
 
-    def _repeat_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
+    def _record_call_of_repeated_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
         """Computes a call with the parameter repeated for each record, so that each record has its own gradient."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
         if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_record_axis(others[0]))):
             raise Unsupported("its other argument is not an array of records")
-        each = self._axis.compute_on_arrays(
+        each = self._axis.compute_along_record_axis(
             lambda array: self._record_repeated_parameter(func, array, used[0]), (used[0],)
         )
         return func(*(each if a is used[0] else a for a in args), **kwargs)
@@ -166,7 +169,7 @@ class CallRecorder(TorchFunctionMode):
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
         versions = [(x, x._version) for x in inputs]
-        self.calls.append(RecordedCall(edge, parts, versions, self._name_call(func, used), before))
+        self.calls.append(RecordedCall(edge, parts, versions, self._name_recorded_call(func, used), before))
 
 
 def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
@@ -178,7 +181,7 @@ def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
     )
 
 
-def _is_view_of_vector(func: Any, used: list[Any]) -> bool:
+def _is_recorded_view_of_vector(func: Any, used: list[Any]) -> bool:
     """Tells whether a call makes a view of a vector. A vector is small enough to be repeated for each record."""
     return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
 

@@ -22,8 +22,8 @@ from ...._core import GridLaw, allocation
 from ....mechanisms import PrivacyLoss
 from ...numerics.outward import Range
 from ..closed_form import outcomes
-from ..closed_form.atoms import Atom, AtomDistribution
 from ..closed_form.binomial import CONTEXT
+from ..closed_form.loss_atoms import Atom, AtomDistribution
 from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import Direction
 from ..grid import loss_distributions
@@ -73,25 +73,29 @@ class RoundedAllocationAtoms:
             beyond = self.infinity
         else:
             stop = int(np.searchsorted(self.losses, moved - epsilon))
-            weights = self._reversed_masses[:stop]
+            weights = self._reversed_masses_of_allocation[:stop]
             gaps = self.losses[:stop] + (epsilon - moved)
             beyond = self.minus_infinity
         total = float(np.dot(weights, np.maximum(-np.expm1(gaps), 0.0))) + beyond
         relative = self.relative + (len(weights) + 64) * U
         return min(total * (1 + relative), 1.0) if self.upper else total / (1 + relative)
 
-    def delta_far_out(self, direction: Direction) -> float:
+    def delta_limit_of_allocation(self, direction: Direction) -> float:
         """Returns the limit of the curve for large epsilons, rounded outward."""
         end = self.infinity if direction == "remove" else self.minus_infinity
         return end * (1 + self.relative) if self.upper else end / (1 + self.relative)
 
     @property
-    def is_proper(self) -> bool:
+    def is_proper_allocation(self) -> bool:
         """Whether the atoms are worth composing: P and Q have masses of about 1, and most losses are finite.
 
         For very small or very large parameters the atoms may give only the trivial bound.
         """
-        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
+        return (
+            len(self.masses) > 0
+            and self.infinity < 0.5
+            and all(abs(end - 1) < 0.01 for end in self._total_masses_of_allocation)
+        )
 
     def require_all_mass(self, steps: int) -> None:
         """Raises RuntimeError if P or Q has a mass below 1 in atoms from above, or a mass above 1 in atoms from below.
@@ -99,17 +103,24 @@ class RoundedAllocationAtoms:
         The check allows for the errors of the atoms, and for ``_TABLE_ERROR`` in each step.
         """
         error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
-        low, high = min(self._total_masses) * (1 + error), max(self._total_masses) * (1 - error)
+        low, high = (
+            min(self._total_masses_of_allocation) * (1 + error),
+            max(self._total_masses_of_allocation) * (1 - error),
+        )
         if not low >= 1 if self.upper else high > 1:
-            raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._total_masses}")
+            raise RuntimeError(
+                f"the masses of an allocation's losses are on the wrong side of 1: {self._total_masses_of_allocation}"
+            )
 
     @property
-    def _total_masses(self) -> tuple[float, float]:
+    def _total_masses_of_allocation(self) -> tuple[float, float]:
         """Total masses of P and Q: 1 except for roundings and the mass that was cut off at the ends."""
-        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed_masses.sum())
+        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(
+            self._reversed_masses_of_allocation.sum()
+        )
 
     @property
-    def _reversed_masses(self) -> NDArray[np.float64]:
+    def _reversed_masses_of_allocation(self) -> NDArray[np.float64]:
         """Q's masses at the losses."""
         found = self.__dict__.get("_q")
         if found is None:
@@ -118,7 +129,7 @@ class RoundedAllocationAtoms:
             object.__setattr__(self, "_q", found)
         return found
 
-    def as_atom_distribution(self, infinity: Range) -> AtomDistribution:
+    def as_atoms_of_allocation(self, infinity: Range) -> AtomDistribution:
         """Returns these atoms with their errors. The argument ``infinity`` replaces the field of this name."""
         error = self.relative + 8 * U
         found = [
@@ -128,7 +139,7 @@ class RoundedAllocationAtoms:
         hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
         return AtomDistribution(found, infinity, hidden)
 
-    def as_grid_distribution(self, direction: Direction) -> GridLaw:
+    def as_grid_of_allocation(self, direction: Direction) -> GridLaw:
         """Returns these atoms as a distribution of the grid engine, with equal losses merged."""
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
@@ -139,8 +150,8 @@ class RoundedAllocationAtoms:
             return RoundedAllocationAtoms(
                 self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
                 self.relative + len(logs) * U, self.upper,
-            ).as_grid_distribution(direction)  # fmt: skip
-        total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_masses)
+            ).as_grid_of_allocation(direction)  # fmt: skip
+        total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_masses_of_allocation)
         found = GridLaw.atoms(
             self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
         )
@@ -165,7 +176,7 @@ def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
 
 
 @lru_cache(maxsize=32)
-def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
+def bound_allocation_by_atoms(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
     """Returns atoms for the mean of ``steps`` likelihood ratios. Returns None where ``_bound_allocation`` does.
 
     ``floor`` is the probability that may be cut off at either end.
@@ -203,12 +214,12 @@ def build_finest_allocation(
     inner: m.Mechanism, steps: int, floor: float, most: int, work: float = MOST_WORK
 ) -> Allocation | None:
     """Returns the finest atoms up to level ``most`` that ``work`` allows."""
-    found = build_allocation(inner, steps, COARSEST, floor)
+    found = bound_allocation_by_atoms(inner, steps, COARSEST, floor)
     if found is None:
         return None
     level = min(most, COARSEST + int(math.log(max(work / max(found.work, 1.0), 1.0), 4)))
     while level > COARSEST:
-        better = build_allocation(inner, steps, level, floor)
+        better = bound_allocation_by_atoms(inner, steps, level, floor)
         if better is not None:
             return better
         level -= 1
@@ -230,14 +241,14 @@ def build_coarse_allocation_curve(
             continue
         above, below, _ = found
         high, low = _build_allocation_atoms(above, 1, True), _build_allocation_atoms(below, 1, False)
-        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_masses)
+        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_masses_of_allocation)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
         less, more = (
-            low.as_atom_distribution(Range(0.0)),
-            high.as_atom_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
+            low.as_atoms_of_allocation(Range(0.0)),
+            high.as_atoms_of_allocation(Range(0.0, high.infinity * (1 + 1e-4))),
         )
-        curve = outcomes.build_allocation_outcome_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        curve = outcomes.build_outcome_curve_from_atoms(less, more, steps, selected, direction, _MOST_OUTCOMES)
         if curve is not None:
             return curve
     return None

@@ -19,11 +19,11 @@ from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import bracket_monotone_crossing
-from ...numerics.work import share_work_of_question, try_to_spend_work
-from ...pairs.members import has_no_privacy_loss, is_or_wraps_mechanism
+from ...numerics.shared_work import share_work_results, try_to_spend_work
+from ...pairs.class_members import has_no_privacy_loss, is_or_wraps_kind_of_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.privacy_curve import PrivacyCurve
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
 from ..grid import loss_distributions
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import allocation_atoms
@@ -115,7 +115,7 @@ class RandomAllocations:
         # The probability that may be cut off depends on the answer. So a coarse grid first gives a rough answer.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_atoms.LEAST_FLOOR):
-            rough = allocation_atoms.build_allocation(single.mechanism, single.steps, COARSEST, guess)
+            rough = allocation_atoms.bound_allocation_by_atoms(single.mechanism, single.steps, COARSEST, guess)
             if rough is None:
                 break
             floor = allocation_atoms.choose_allocation_floor(max(rough.lower.delta(epsilon, direction), lower))
@@ -143,12 +143,12 @@ def _combine_allocation_bounds(
     lower end of the grid then says nothing about the members (pairs/members.py), and is reduced to the upper end of the
     formula. A lower end of a formula is reduced in the same way.
     """
-    if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
+    if any(is_or_wraps_kind_of_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
         found = found and (min(found[0], upper), found[1], found[2])
     if found is None:
-        return Bound(lower, upper, ENGINE.name, {"part": measure_width(lower, upper)})
-    budget = found[2] if found[1] < upper else {"part": measure_width(lower, upper)}
+        return Bound(lower, upper, ENGINE.name, {"part": measure_width_of_engine_bound(lower, upper)})
+    budget = found[2] if found[1] < upper else {"part": measure_width_of_engine_bound(lower, upper)}
     low, high = max(lower, found[0]), min(upper, found[1])
     if not low <= high:
         raise ContradictionError(f"random allocation: a grid has {found[:2]} where formulas have {(lower, upper)}")
@@ -187,7 +187,7 @@ def _refine_allocation_grid(
         if better is not None:
             again = ask(better)
             lower, upper = max(lower, again[0]), min(upper, again[1])
-    return lower, upper, {"discretisation": measure_width(lower, upper)}
+    return lower, upper, {"discretisation": measure_width_of_engine_bound(lower, upper)}
 
 
 def _solve_allocation_epsilons(
@@ -209,7 +209,7 @@ def _bracket_allocation_epsilon(
     """
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
-    if atoms.delta_far_out(direction) > delta:
+    if atoms.delta_limit_of_allocation(direction) > delta:
         return INF, INF
     return bracket_monotone_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
@@ -250,11 +250,11 @@ def _compose_allocations_by_grid(
                 )
                 continue
             found = allocation_atoms.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
-            if found is None or not found.upper.is_proper:
+            if found is None or not found.upper.is_proper_allocation:
                 return None
-            above.append((found.upper.as_grid_distribution(direction), float(times * count)))
-            if mechanism.selected == 1 and found.lower.is_proper:
-                below.append((found.lower.as_grid_distribution(direction), float(count)))
+            above.append((found.upper.as_grid_of_allocation(direction), float(times * count)))
+            if mechanism.selected == 1 and found.lower.is_proper_allocation:
+                below.append((found.lower.as_grid_of_allocation(direction), float(count)))
                 sums.append(below[-1])
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo
@@ -265,7 +265,7 @@ def _compose_allocations_by_grid(
     choices = (below,) if sums == below else (below, sums)
     lower = max(ask(losses, width, points)[0] for losses in choices) if below else 0.0
     lower, upper = max(lower, 0.0), max(upper, 0.0)
-    return lower, upper, {**budget, "discretisation": measure_width(lower, upper)}
+    return lower, upper, {**budget, "discretisation": measure_width_of_engine_bound(lower, upper)}
 
 
 def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
@@ -404,7 +404,7 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
         served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
         setting = sigma, steps, mechanism.selected * count, direction
-        with share_work_of_question() as kept:
+        with share_work_results() as kept:
             if served and setting not in kept and try_to_spend_work(allocation_sums.UNITS):
                 kept[setting] = allocation_sums.build_allocation_score_sums(*setting)
             if setting in kept:

@@ -124,7 +124,7 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
     # ``end`` this weight is too small, so a moment bounds their mass. For sums beyond the other end the weight is too
     # large, and the upper bound remains valid.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _build_moment_of_allocation_scores([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_log_mean_of_allocation_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
     return AllocationScoreSums(
@@ -209,12 +209,12 @@ def _compose_allocation_scores(factors: list[tuple[_Array, int]], start: int) ->
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+def _build_log_mean_of_allocation_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
     """Returns a function of s that bounds the logarithm of E[e^{s T}] from above, where T is the sum of all scores.
 
     The bound is infinite if the moment may overflow."""
 
-    def log_moment_of_allocation_scores(s: float) -> float:
+    def log_mean_of_allocation_scores(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -223,4 +223,4 @@ def _build_moment_of_allocation_scores(factors: list[tuple[_Array, int]], scores
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return log_moment_of_allocation_scores
+    return log_mean_of_allocation_scores

@@ -11,7 +11,7 @@ import numpy as np
 
 from .... import mechanisms as m
 from ...numerics.outward import INF, ULP, Range, expm1, log1p
-from ...pairs.members import is_or_wraps_mechanism
+from ...pairs.class_members import is_or_wraps_kind_of_mechanism
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replacement import Replaced, ReplacedGaussian, Zeroed
 from ..closed_form.truncation import compute_sample_truncation
@@ -19,11 +19,11 @@ from .selection_and_group_moments import Moment
 from .two_sided_moments import EXP_LIMIT
 
 _MOST_DRAWS = 20_000
-"""Largest number of draws of ``bound_moment_of_draws``, which adds one term for each draw. 20,000 terms
+"""Largest number of draws of ``bound_renyi_moment_of_draws``, which adds one term for each draw. 20,000 terms
 take half a millisecond."""
 
 
-def bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
+def bound_renyi_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
     """Bounds K(c) of a standard normal that is shifted by k mu, where k has the distribution Bin(size, 1/total).
 
     The bound is infinite if the sum would have too many terms.
@@ -45,7 +45,7 @@ def bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
     return whole + math.exp(-whole) if whole > 30 else math.log1p(math.exp(whole)) * (1 + 8 * ULP)
 
 
-def bound_truncated_sample_moment(mechanism: m.Mechanism, c: float, of: Moment) -> float:
+def bound_renyi_moment_of_truncated_sample(mechanism: m.Mechanism, c: float, of: Moment) -> float:
     """Bounds K(c) of a truncated Poisson sample.
 
     By joint convexity, the mean of the moments of a Poisson sample and a sample of fixed size is an upper bound.
@@ -67,10 +67,10 @@ def bound_truncated_sample_moment(mechanism: m.Mechanism, c: float, of: Moment) 
         fixed = min(_bound_moment_of_joined_curves(doubled, fixed), of(doubled, c))
     if max(whole, fixed) > EXP_LIMIT:
         return max(whole, fixed)
-    return log1p((1 - cut).limit_to(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
+    return log1p((1 - cut).limit_range_to(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
-def bound_fixed_size_moment(inner: m.Mechanism, q: float, c: float, of: Moment) -> float:
+def bound_renyi_moment_of_fixed_size(inner: m.Mechanism, q: float, c: float, of: Moment) -> float:
     """Bounds K(c) of replacing a record in a sample. By joint convexity, K(c) without sampling is also a bound."""
     doubled = translate_to_replacement(inner)
     unsampled = of(doubled, c)
@@ -86,10 +86,10 @@ def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     Each of the two curves adds at most e^k - 1 to this number, so M - 1 of the joined curve is at most 2 (e^k - 1). In
     a class of pairs that need not be symmetric, M - 1 is at most 4 (e^k - 1) (docs/theory/conversions.md section 4).
     """
-    once = _scale_moment_excess_by_two(k)
-    return _scale_moment_excess_by_two(once) if is_or_wraps_mechanism(doubled, m.ZCDP, m.BoundedRange) else once
+    once = _scale_renyi_moment_excess(k)
+    return _scale_renyi_moment_excess(once) if is_or_wraps_kind_of_mechanism(doubled, m.ZCDP, m.BoundedRange) else once
 
 
-def _scale_moment_excess_by_two(k: float) -> float:
+def _scale_renyi_moment_excess(k: float) -> float:
     """Returns log(1 + 2 (M - 1)) for k = log M, rounded up."""
     return k + 0.7 if k > EXP_LIMIT else log1p(2 * expm1(k)).hi

@@ -13,13 +13,17 @@ import numpy as np
 
 from .... import mechanisms as m
 from ....mechanisms import PrivacyLoss
-from ....mechanisms.complete_pairs import CompletePair
+from ....mechanisms.loss_tables import CompletePair
 from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, TINY, ULP, Range, log1p, widen_up
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_replaced_losses
 from . import quadrature, selection_and_group_moments
-from .fixed_size_moments import bound_fixed_size_moment, bound_moment_of_draws, bound_truncated_sample_moment
+from .fixed_size_moments import (
+    bound_renyi_moment_of_draws,
+    bound_renyi_moment_of_fixed_size,
+    bound_renyi_moment_of_truncated_sample,
+)
 from .poisson_moments import bound_sampled_gaussian_moment, bound_sampled_moment
 from .two_sided_moments import EXP_LIMIT, compute_binary_moment, compute_exact_moment
 
@@ -40,15 +44,13 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             order = Range(c) + 1
             return (Range(c) * (4 * rho * order + xi * (2 + 1 / (2 * order - 1)))).hi
         case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
-            ratio = 2 * Range(sensitivity) / sigma
-            return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
+            return _bound_moment_of_shift(2 * Range(sensitivity) / sigma, c)
         case m.PureDP() | m.RandomizedResponse() | m.Laplace():
             return compute_exact_moment(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
             return compute_binary_moment(sensitivity / Range(scale), c).hi
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
-            ratio = Range(sensitivity) / sigma  # Canonne, Kamath and Steinke 2020, Theorem 4
-            return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
+            return _bound_moment_of_shift(Range(sensitivity) / sigma, c)  # Canonne, Kamath and Steinke 2020, Theorem 4
         case m.BoundedRange(eta):  # these mechanisms are eta^2/8-zCDP and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
         case m.MixtureOfGaussians():
@@ -60,15 +62,15 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
             return _bound_moment_of_mixture(inner, q, 2.0, c)
         case Replaced(m.PoissonSampled(inner, q)):  # the bound of a sample of fixed size: grid.md section 6.2
-            return bound_fixed_size_moment(inner, q, c, bound_renyi_moment)
+            return bound_renyi_moment_of_fixed_size(inner, q, c, bound_renyi_moment)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
-            return bound_moment_of_draws(inner.sample_size, inner.dataset_size, twice, c)
+            return bound_renyi_moment_of_draws(inner.sample_size, inner.dataset_size, twice, c)
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
-            return bound_truncated_sample_moment(mechanism, c, bound_renyi_moment)
+            return bound_renyi_moment_of_truncated_sample(mechanism, c, bound_renyi_moment)
         case Replaced(m.FixedSizeSampled(inner, size, total)) | Zeroed(m.FixedSizeSampled(inner, size, total)):
             # Zeroing a record reveals no more than replacing it.
-            return bound_fixed_size_moment(inner, (Range(size) / total).hi, c, bound_renyi_moment)
+            return bound_renyi_moment_of_fixed_size(inner, (Range(size) / total).hi, c, bound_renyi_moment)
         case m.PoissonSampled(inner, q):
             unsampled = bound_renyi_moment(inner, c)
             if isinstance(inner, m.Gaussian):
@@ -83,13 +85,18 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi
-        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
+        case PrivacyLoss() if mechanism.dominating.largest_loss_of_loss_table < INF:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # by joint convexity: a mixture of products of ``selected`` steps
             return (selected * Range(bound_renyi_moment(inner, c))).hi
     return INF
+
+
+def _bound_moment_of_shift(ratio: Range, c: float) -> float:
+    """Returns K(c) of Gaussian noise whose mean is shifted by ``ratio`` standard deviations, rounded up."""
+    return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
 
 
 def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:

@@ -45,12 +45,12 @@ def bound_sampled_gaussian_moment(sigma: float, q: float, c: float) -> float:
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
         return quadrature.bound_moment_above_by_quadrature(sigma, q, c)
 
-    def bound_moment_at_order(order: int) -> float:
+    def bound_renyi_moment_at_order(order: int) -> float:
         j = np.arange(2.0, order + 1)
         with np.errstate(over="ignore"):
             return bound_moment_at_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
 
-    return _bound_moment_by_chord(bound_moment_at_order, c, MOST_TERMS)
+    return _bound_moment_by_chord(bound_renyi_moment_at_order, c, MOST_TERMS)
 
 
 def _bound_moment_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:

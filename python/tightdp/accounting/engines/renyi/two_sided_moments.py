@@ -125,4 +125,4 @@ def _compute_moment_of_laplace(mu: Range, c: float) -> Range:
         less, more = Range(c) + 1, Range(c) + 1 + exp(-mu)
         return Range((c * mu + log(less / (2 * Range(c) + 1))).lo, (c * mu + log(more / (2 * Range(c) + 1))).hi)
     above, below = (Range(c) + 1) * expm1(c * mu), c * expm1(-((Range(c) + 1) * mu))
-    return log1p(((above + below) / (2 * Range(c) + 1)).limit_to(0.0, INF))
+    return log1p(((above + below) / (2 * Range(c) + 1)).limit_range_to(0.0, INF))

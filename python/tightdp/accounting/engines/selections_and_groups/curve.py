@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from ....mechanisms import RepeatAndSelect
 from ....mechanisms.selections_and_groups import SelectionOrGroup
-from ...numerics.work import try_to_spend_work
-from ...pairs.repetitions import build_repetitions
+from ...numerics.shared_work import try_to_spend_work
+from ...pairs.repetitions import build_selection_repetitions
 from . import selections
-from .groups import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
+from .group_chains import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
 from .lines import LinesOfInnerRun
 
@@ -39,7 +39,7 @@ def list_points_of_derived_curve(
     Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        links = [selections.as_chain_of_selection(build_repetitions(mechanism), links[0])]
+        links = [selections.as_chain_of_selection(build_selection_repetitions(mechanism), links[0])]
     distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:

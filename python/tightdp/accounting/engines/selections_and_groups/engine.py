@@ -8,8 +8,8 @@ from ....mechanisms import RepeatAndSelect
 from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, expm1
 from ..engine_interface import Bound
-from . import groups, selections
-from .groups import DerivedLimits
+from . import group_chains, selections
+from .group_chains import DerivedLimits
 from .inner_run import KnownRun
 
 _NAME = "derived"
@@ -27,7 +27,7 @@ def bound_derived_delta(
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = selections.bound_delta_of_selection(mechanism, links[0], epsilon, known, above)
     else:
-        lower, upper = 0.0, groups.bound_group_delta(links, epsilon, known)
+        lower, upper = 0.0, group_chains.bound_group_delta(links, epsilon, known)
     lower = max(lower, least)
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
@@ -39,5 +39,5 @@ def bound_derived_epsilon(
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = selections.bound_epsilon_of_selection(mechanism, links[0], delta, known)
     else:
-        lower, upper = 0.0, groups.bound_group_epsilon(links, delta, known)
+        lower, upper = 0.0, group_chains.bound_group_epsilon(links, delta, known)
     return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

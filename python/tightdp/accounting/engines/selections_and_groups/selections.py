@@ -16,10 +16,10 @@ from functools import cache
 
 from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
-from ...pairs.repetitions import Repetitions, build_repetitions
+from ...pairs.repetitions import Repetitions, build_selection_repetitions
 from ..closed_form.privacy_curve import mirror_delta
 from ..engine_interface import Bound
-from . import groups
+from . import group_chains
 from .inner_run import KnownRun
 
 _CELLS = 16
@@ -48,14 +48,14 @@ the test's set of outputs."""
 
 
 def bound_delta_of_selection(
-    mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.DerivedLimits, above: bool = False
+    mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: group_chains.DerivedLimits, above: bool = False
 ) -> tuple[float, float]:
     """Returns lower and upper bounds of delta. With ``above`` only the upper bound is computed, and the lower bound is
     0.
 
     The caller takes the maximum with the trivial lower bound.
     """
-    runs = build_repetitions(mechanism)
+    runs = build_selection_repetitions(mechanism)
     upper = _build_upper_selection_curve(runs, run)(epsilon).upper
     if above:
         return 0.0, upper
@@ -64,18 +64,18 @@ def bound_delta_of_selection(
     if epsilon < 0:
         lower = mirror_delta(epsilon, lower).lo
     if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
-        upper = min(upper, groups.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
+        upper = min(upper, group_chains.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
     return lower, upper
 
 
 def bound_epsilon_of_selection(
-    mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.DerivedLimits
+    mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: group_chains.DerivedLimits
 ) -> tuple[float, float]:
     """Returns lower and upper bounds of epsilon.
 
     The upper bound is the gain plus the epsilon of one run, at ``delta`` divided by the mean number of runs.
     """
-    runs = build_repetitions(mechanism)
+    runs = build_selection_repetitions(mechanism)
     gain = _compute_gain_of_selection(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
@@ -85,7 +85,7 @@ def bound_epsilon_of_selection(
             lambda eps: _bound_selection_by_gain(runs, run, gain, eps) > delta, 0.0, upper
         )[1]
     if 0 < upper < INF and not _is_selection_bound_final(runs, run, upper, delta):
-        upper = min(upper, groups.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
+        upper = min(upper, group_chains.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
     # The lower bound comes from a test whose outputs the selection prefers to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
@@ -160,7 +160,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
 
 def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
     """Returns an upper bound of the gain, by which the loss of the selection may exceed the loss of one run."""
-    return runs.bound_gain(lambda eps: run.back(eps).upper)
+    return runs.bound_selection_gain(lambda eps: run.back(eps).upper)
 
 
 def _bound_selection_from_below(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
@@ -188,13 +188,13 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
     the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in
-    the set with probability h(r) under P and h(s) under Q, where h is ``runs.repeated_probability``. So delta of the
+    the set with probability h(r) under P and h(s) under Q, where h is ``runs.selection_probability``. So delta of the
     selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
     first term from below, and a tangent bounds h(s) from above.
     """
     d = run.delta(threshold).lower
     x, y = exp(threshold), exp(epsilon)
-    if not (0 < d < 1 and runs.is_computable and x.hi < INF):
+    if not (0 < d < 1 and runs.has_computable_repetitions and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
     for part in _BESIDE if threshold > 0 else ():  # r - e^eps s <= delta(eps)
@@ -204,10 +204,10 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
             most = min(most, ((Range(run.delta(below.lo).upper) - d) / room).hi)
     most = min(max(most, 0.0), 1.0)
     edges = [0.0] + [most * 2.0 ** (k - _CELLS) for k in range(_CELLS + 1)]
-    ahead = [runs.repeated_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
+    ahead = [runs.selection_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
     least = math.inf
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
-        behind = runs.repeated_probability(a)
-        later = behind + runs.differentiate_repeated_probability(a) * (Range(b) - a)
+        behind = runs.selection_probability(a)
+        later = behind + runs.differentiate_selection_probability(a) * (Range(b) - a)
         least = min(least, (ahead[i] - y * behind).lo, (ahead[i + 1] - y * later).lo)
     return min(max(least, 0.0), 1.0)
