@@ -151,12 +151,12 @@ if not _typing.TYPE_CHECKING:
             "frequent": ("FrequentValues", "frequent_values"),
             "_support.headers": ("get_cmake_dir", "get_include", "get_library"),
             "ledger": ("Ledger", "LedgerError"),
-            "release.exact_noise": (
+            "clipping_and_noise.exact_noise": (
                 "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
             ),
-            "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
-            "release.noise": ("Philox", "RandomSource", "SecureRandom"),
-            "release.noisy_sums": ("add_noise",),
+            "clipping_and_noise.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
+            "clipping_and_noise.noise": ("Philox", "RandomSource", "SecureRandom"),
+            "clipping_and_noise.noisy_sums": ("add_noise",),
             "statement": ("Statement",),
             "tables": ("TableModel", "load"),
         }.items()

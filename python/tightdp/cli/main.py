@@ -17,7 +17,7 @@ from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 from .examples import write_command_examples
 
-# Names of the commands whose modules are in the folder ``accounting``, with summaries for the help.
+# Names of the commands whose modules are in the folder ``accounting_commands``, with summaries for the help.
 _ACCOUNTING = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
@@ -25,7 +25,7 @@ _ACCOUNTING = {
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
 }
-# Names of the commands whose modules are in the folder ``tables``, with summaries.
+# Names of the commands whose modules are in the folder ``table_commands``, with summaries.
 _TABLES = {
     "schema": "draft the column bounds and categories of a CSV file, for review",
     "frequent": "the values of a column that occur often, released with a guarantee",
@@ -40,7 +40,7 @@ _OTHERS = {
     "info": "version, CPU features, CUDA, engines",
     "completion": "a script that completes commands and options in the shell",
 }
-_FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
+_FOLDERS = {".accounting_commands": _ACCOUNTING, ".table_commands": _TABLES, "": _OTHERS}
 """Folders of this package, each with the commands whose modules are in the folder."""
 COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
 """The summary of each command, by the command's name."""
