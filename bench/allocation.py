@@ -15,8 +15,8 @@ import PLD_accounting as peer
 from shared import interleaved, options
 
 import tightdp as dp
-from tightdp.accounting.engines.allocation import allocation_atoms
-from tightdp.accounting.engines.allocation import sums as allocation_sums
+from tightdp.accounting.engines.random_allocation import allocation_atoms
+from tightdp.accounting.engines.random_allocation import sums as allocation_sums
 
 # Settings: noise multiplier, number of steps, number of steps in which a record takes part, and delta.
 QUICK = [(1.0, 10, 1, 1e-5), (0.5, 100, 1, 1e-5), (0.8, 50, 1, 1e-6)]
@@ -24,7 +24,7 @@ SLOW = [(1.0, 1000, 1, 1e-9), (1.0, 1000, 1, 1e-5), (2.0, 1000, 1, 1e-6)]
 
 
 def ours(sigma: float, steps: int, selected: int, delta: float) -> tuple[float, float]:
-    allocation_atoms.build_allocation.cache_clear()
+    allocation_atoms.bound_allocation_by_atoms.cache_clear()
     allocation_sums.build_allocation_score_sums.cache_clear()
     bound = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected).epsilon(delta)
     return bound.lower, bound.upper

@@ -107,7 +107,7 @@ def projected(size: int, batch: int, compute: float, noise: float, rest: float, 
 def replicated() -> float:
     """Returns the seconds of the work that every rank does: drawing a batch, estimating a gradient, the optimizer."""
     from tightdp import Philox
-    from tightdp.release.sampling import draw_poisson_sample
+    from tightdp.clipping_and_noise.sampling import draw_poisson_sample
 
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

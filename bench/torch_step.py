@@ -43,9 +43,9 @@ from torch.utils.data import TensorDataset
 
 from tightdp._core import set_max_threads
 from tightdp.torch import make_private
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
+from tightdp.torch.ghost_clipping.products import ProductSums
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
-from tightdp.torch.onepass.clipping import OnePassSums
-from tightdp.torch.onepass.products import ProductSums
 from tightdp.torch.plan.plan import Plan
 
 NORM, SIGMA = 1.0, 1.0
@@ -166,7 +166,7 @@ class Ours(Way):
         self.run.step(loss_fn, next(iter(self.run.loader)))
 
     def sums(self) -> list[Any]:
-        self.clipped.clear_totals()
+        self.clipped.clear_gradient_sums()
         self.clipped.add(self.model, loss_fn, self.batch, len(self.batch[0]))
         return list(self.clipped.convert_to_floats())
 

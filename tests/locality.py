@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from tightdp.gate.minimum_query import SLACK as TOLERANCE
+from tightdp.release_gate.minimum_query import SLACK as TOLERANCE
 from tightdp.train import Gate
 
 SLACK = 1 + 1e-12

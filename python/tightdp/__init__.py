@@ -38,9 +38,9 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .mechanisms.selections_and_groups import group_composition as _group_composition
+from .mechanisms.selections_and_groups import group_mechanisms_of_composition as _group_composition
 
-_Composable._open_question = _Question.from_options
+_Composable._open_question = _Question.from_question_options
 _Composable._see_as_group = _group_composition
 
 
@@ -66,12 +66,18 @@ if _typing.TYPE_CHECKING:
     from . import train as train
     from . import verify as verify
     from ._support.headers import get_cmake_dir, get_include, get_library
+    from .clipping_and_noise.exact_noise import (
+        ExactRelease,
+        discrete_gaussian,
+        discrete_laplace,
+        exact_release,
+        rounded_gaussian,
+    )
+    from .clipping_and_noise.gradients import clip_and_noise, clipped_sum, exact_grid
+    from .clipping_and_noise.noise import Philox, RandomSource, SecureRandom
+    from .clipping_and_noise.noisy_sums import add_noise
     from .frequent import FrequentValues, frequent_values
     from .ledger import Ledger, LedgerError
-    from .release.exact_noise import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
-    from .release.gradients import clip_and_noise, clipped_sum, exact_grid
-    from .release.noise import Philox, RandomSource, SecureRandom
-    from .release.noisy_sums import add_noise
     from .statement import Statement
     from .tables import TableModel, load
 
@@ -145,12 +151,12 @@ if not _typing.TYPE_CHECKING:
             "frequent": ("FrequentValues", "frequent_values"),
             "_support.headers": ("get_cmake_dir", "get_include", "get_library"),
             "ledger": ("Ledger", "LedgerError"),
-            "release.exact_noise": (
+            "clipping_and_noise.exact_noise": (
                 "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
             ),
-            "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
-            "release.noise": ("Philox", "RandomSource", "SecureRandom"),
-            "release.noisy_sums": ("add_noise",),
+            "clipping_and_noise.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
+            "clipping_and_noise.noise": ("Philox", "RandomSource", "SecureRandom"),
+            "clipping_and_noise.noisy_sums": ("add_noise",),
             "statement": ("Statement",),
             "tables": ("TableModel", "load"),
         }.items()

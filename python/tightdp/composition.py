@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from ._support import _check
 from .bound import Bound, Curve
-from .options import Neighbors, Options, accept_question_options
+from .options import Neighbors, Options, accept_options_as_arguments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ class Composable:
         """Returns the ``CompositionQuestions`` about this composition, with checked options."""
         return Composable._open_question(self._to_composition(), **options)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
         """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds.
 
@@ -116,7 +116,7 @@ class Composable:
         """
         return self._to_question(options).epsilon(delta)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
         """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds.
 
@@ -133,7 +133,7 @@ class Composable:
         """
         return self._to_question(options).delta(epsilon)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def profile(self, epsilons: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Returns the privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape.
 
@@ -150,7 +150,7 @@ class Composable:
         """
         return self._to_question(options).profile(epsilons)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Returns the trade-off curve of f-DP: bounds on the least type II error beta at each type I error in
         ``alphas``.
@@ -209,7 +209,7 @@ class Composable:
         """
         return self._to_question({"neighbors": neighbors}).gdp(delta)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def certificate(
         self, *, epsilon: float | None = None, delta: float | None = None, **options: Unpack[Options]
     ) -> CompositionCertificate:
@@ -245,7 +245,7 @@ class Composable:
         """
         return Composable._see_as_group(self._to_composition(), size)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def advantage(self, **options: Unpack[Options]) -> Bound:
         """Returns bounds on the membership advantage, the largest difference of a true and a false positive rate:
         delta(0).
@@ -260,7 +260,7 @@ class Composable:
         """
         return self._to_question(options).delta(0.0)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Returns bounds on the least probability of guessing wrongly which neighbour was used, at each ``prior``.
 
@@ -326,7 +326,7 @@ class Mechanism(Composable):
     def _to_composition(self) -> Composition:
         return Composition(((self, 1),))
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         """Returns the simplest mechanism, with a count, whose composition has exactly the same privacy profile."""
         return self, 1
 
@@ -388,21 +388,21 @@ class Composition(Composable):
         self._latest: Parts | None = None
         self._parts: Parts | None = None
         self._most = sum(count for _, count in checked)
-        self._check_counts()
+        self._check_counts_of_composition()
 
     @classmethod
-    def _build_lazily(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
+    def _build_composition_lazily(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
         """Returns a composition of sums and multiples that are not merged yet. No count exceeds ``most``."""
         made = cls.__new__(cls)
         made._pending, made._latest, made._parts, made._most = pending, None, None, most
-        made._check_counts()
+        made._check_counts_of_composition()
         return made
 
-    def _check_counts(self) -> None:
+    def _check_counts_of_composition(self) -> None:
         """Merges the parts if ``_most``, a bound of all counts, is too large. Raises ValueError if a count is too
         large."""
         if self._most > _check.MAX_COUNT:
-            self._most = max(count for _, count in self._merge_parts())
+            self._most = max(count for _, count in self._merge_parts_of_composition())
 
     def _to_composition(self) -> Composition:
         return self
@@ -411,16 +411,16 @@ class Composition(Composable):
         return type(self).__name__, *((mechanism._sort_key(), count) for mechanism, count in self.parts)
 
     def _add_composition(self, other: Composition) -> Composition:
-        return self._build_lazily(((self, 1), (other, 1)), self._most + other._most)
+        return self._build_composition_lazily(((self, 1), (other, 1)), self._most + other._most)
 
     def _multiply_by(self, count: int) -> Composition:
-        return self._build_lazily(((self, count),), self._most * count)
+        return self._build_composition_lazily(((self, count),), self._most * count)
 
     @property
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
         if self._parts is None:
-            self._parts = sort_composition_parts(self._merge_parts())
+            self._parts = sort_composition_parts(self._merge_parts_of_composition())
         return self._parts
 
     @property
@@ -430,20 +430,20 @@ class Composition(Composable):
         A part is then at the place of its latest use. If a run grows, the parts that do not change come first, so that
         an engine can continue from its result for these parts.
         """
-        merged = self._merge_parts()
+        merged = self._merge_parts_of_composition()
         return self.parts if len(merged) <= FEW_PARTS else merged
 
-    def _merge_parts(self) -> Parts:
+    def _merge_parts_of_composition(self) -> Parts:
         """Returns distinct mechanisms with their counts, in the order of ``latest_last``, and keeps them."""
         if self._latest is None:
-            latest = _flatten_composition(self._get_pieces())
+            latest = _flatten_pieces_of_composition(self._get_pieces_of_composition())
             for _, total in latest:
                 _check.check_count_argument("count", total)
             self._latest = latest
             self._pending = ()
         return self._latest
 
-    def _get_pieces(self) -> tuple[tuple[Any, int], ...]:
+    def _get_pieces_of_composition(self) -> tuple[tuple[Any, int], ...]:
         """Returns the sums and multiples that are still to be merged, or the parts if everything is merged.
 
         This method may run while another thread merges. The merging thread sets the parts before it drops the sums and
@@ -455,17 +455,17 @@ class Composition(Composable):
     @property
     def symmetric(self) -> bool:
         """True if "add" and "remove" have the same privacy profile."""
-        return all(mechanism.symmetric for mechanism, _ in self._merge_parts())
+        return all(mechanism.symmetric for mechanism, _ in self._merge_parts_of_composition())
 
     def __len__(self) -> int:
         """Returns the number of mechanisms, repetitions included."""
-        return sum(count for _, count in self._merge_parts())
+        return sum(count for _, count in self._merge_parts_of_composition())
 
     def __iter__(self) -> Iterator[tuple[Mechanism, int]]:
         return iter(self.parts)
 
     def __bool__(self) -> bool:
-        return bool(self._merge_parts())
+        return bool(self._merge_parts_of_composition())
 
     def __eq__(self, other: object) -> bool:
         return self.parts == other.parts if isinstance(other, Composition) else NotImplemented
@@ -480,7 +480,7 @@ class Composition(Composable):
         return type(self), (self.latest_last,)
 
 
-def _flatten_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
+def _flatten_pieces_of_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """Returns the mechanisms in a tree of sums and multiples, with their counts.
 
     A loop walks the tree, because recursion would go as deep as the number of sums.
@@ -490,9 +490,9 @@ def _flatten_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     while stack:  # takes pieces from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
-            pieces = node._get_pieces()
+            pieces = node._get_pieces_of_composition()
             stack.extend(pieces if times == 1 else [(child, times * count) for child, count in pieces])
         else:
-            simple, count = node._to_canonical()
+            simple, count = node._to_canonical_mechanism()
             found.setdefault(simple, [0])[0] += times * count
     return tuple([(mechanism, total[0]) for mechanism, total in reversed(found.items())])

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ._support import _check
-from ._support.device_probe import devices, parse_cuda_device_number, require_module, status
+from ._support.device_probe import devices, parse_probed_device_number, require_module, status
 from .accounting.engines.prv.device import build_prv_on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
 from .accounting.questions.question import Question
 from .bound import Bound
+from .clipping_and_noise.cuda.arrays import DeviceArray, on_device, view
 from .composition import Composable
 from .options import DELTA_ERROR, EPS_ERROR, Neighbors
-from .release.cuda.arrays import DeviceArray, on_device, view
 
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "require_module", "status", "view"]
 
@@ -46,9 +46,9 @@ def epsilon(
     >>> from tightdp import cuda
     >>> cuda.epsilon(dp.Gaussian(1.0) * 10, 1e-5)  # doctest: +SKIP
     """
-    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).epsilon(
-        delta
-    )
+    return _build_question_of_cuda_module(
+        run, neighbors, eps_error, delta_error, max_bytes, _build_engine_of_cuda_module(device)
+    ).epsilon(delta)
 
 
 def delta(
@@ -70,21 +70,23 @@ def delta(
     >>> cuda.delta(dp.Gaussian(1.0) * 10, 5.0)  # doctest: +SKIP
     Bound(lower=0.146..., upper=0.148..., engine='prv')
     """
-    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).delta(
-        epsilon
-    )
+    return _build_question_of_cuda_module(
+        run, neighbors, eps_error, delta_error, max_bytes, _build_engine_of_cuda_module(device)
+    ).delta(epsilon)
 
 
-def _build_cuda_engine(device: str) -> Prv:
-    place = parse_cuda_device_number(device)
+def _build_engine_of_cuda_module(device: str) -> Prv:
+    place = parse_probed_device_number(device)
     if place is None:
         raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: engine "prv" is that of the host')
     return _prv_on(place)
 
 
-def _build_cuda_question(
+def _build_question_of_cuda_module(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
-    asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
+    asked = Question.from_question_options(
+        run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error
+    )
     request = replace(asked.request, max_bytes=_check.check_count_argument("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)

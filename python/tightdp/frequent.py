@@ -12,16 +12,16 @@ import numpy as np
 from ._support import _check
 from .accounting.questions.calibration import calibrate
 from .bound import Bound
+from .clipping_and_noise.noise import Philox, RandomSource, resolve_random_source
 from .composition import Composition
-from .gate.budget import FixedPlan
-from .gate.count_threshold import MOST_NOISE, compute_count_noise_and_threshold, count_values_for_threshold
-from .gate.gate import Gate
-from .gate.shares import NoiseShare
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import ApproximateDP, Gaussian
-from .records.cells import convert_cell_value_to_text
-from .release.noise import Philox, RandomSource, resolve_random_source
+from .records.record_cells import convert_cell_value_to_text
+from .release_gate.budget import FixedPlan
+from .release_gate.count_threshold import MOST_NOISE, compute_count_noise_and_threshold, count_values_for_threshold
+from .release_gate.gate import Gate
+from .release_gate.shares import NoiseShare
 from .statement import Statement
 
 SHARE = 0.5

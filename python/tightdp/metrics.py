@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from ._support import _check
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
+from .clipping_and_noise.noise import Philox, RandomSource, resolve_random_source
 from .composition import Composition
-from .gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from .gate.gate import Gate
-from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
-from .records.cells import NESTED, as_column_of_cells, match_cells
-from .release.noise import Philox, RandomSource, resolve_random_source
+from .records.record_cells import NESTED, as_column_of_cells, match_record_cells
+from .release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from .release_gate.gate import Gate
+from .release_gate.oracle import Integers, Query
 from .statement import Statement
 from .statement.wording import AGAIN, list_stated_texts
 
@@ -148,7 +148,7 @@ def accuracy(
     >>> found.interval[0] < 0.9 < found.interval[1], found.privacy.upper <= 1.0
     (True, True)
     """
-    true, predicted = _read_labels_and_predictions(y_true, y_pred)
+    true, predicted = _read_labels_for_metrics(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
     counts = _count_predictions_before_charge(_count_right_and_wrong_predictions, true, predicted)
     noisy, charged, privacy, sigma, statement = _release_prediction_counts(
@@ -160,8 +160,11 @@ def accuracy(
     failing = 1 - confidence
     wide = _bound_noise_of_predictions(sigma, failing / 2)
     low, high = _bound_accuracy(noisy, wide)
-    inner, outer = _bound_prediction_counts(noisy, _bound_noise_of_predictions(sigma, failing / 4))
-    population = _bound_accuracy_below(*inner, failing / 4), 1 - _bound_accuracy_below(*outer[::-1], failing / 4)
+    inner, outer = _bound_counts_for_metrics(noisy, _bound_noise_of_predictions(sigma, failing / 4))
+    population = (
+        _bound_accuracy_metric_below(*inner, failing / 4),
+        1 - _bound_accuracy_metric_below(*outer[::-1], failing / 4),
+    )
     hits, misses = (max(float(count), 0.0) for count in noisy)
     value = hits / (hits + misses) if hits + misses else 0.5
     return Accuracy(value, (low, high), population, charged, privacy, statement)
@@ -199,7 +202,7 @@ def confusion_matrix(
     >>> bool(abs(found.matrix - [[500, 0], [490, 10]]).max() <= 20)
     True
     """
-    true, predicted = _read_labels_and_predictions(y_true, y_pred)
+    true, predicted = _read_labels_for_metrics(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
     try:
         known = list(classes)
@@ -221,7 +224,7 @@ def confusion_matrix(
     return ConfusionMatrix(noisy.reshape(size, size), tuple(known), wide, charged, privacy, statement)
 
 
-def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_labels_for_metrics(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels and the predictions.
 
     Each cell keeps its own type. With one type for all, a record could change other records' cells.
@@ -256,7 +259,7 @@ def _count_predictions_before_charge(count: Callable[..., Integers], *labels: An
 
 def _count_right_and_wrong_predictions(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
     """Counts the right and the wrong predictions."""
-    right = int(match_cells(true, predicted).sum())
+    right = int(match_record_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
@@ -287,7 +290,7 @@ def _release_prediction_counts(
     Returns the noisy counts, the charge, the bound on epsilon, the noise multiplier and the statement.
     """
     target = Target.from_arguments(epsilon, delta)
-    sigma = resolve_noise_from_budget(Gaussian, noise_multiplier, target)
+    sigma = resolve_noise_from_gate_budget(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, payment = Gaussian(sigma) * 1, LedgerPayment(ledger, note)
@@ -313,7 +316,7 @@ def _bound_noise_of_predictions(sigma: float, failing: float) -> float:
     return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
 
 
-def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
+def _bound_counts_for_metrics(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
     """Returns the counts (right, wrong) in the worst and in the best case, if each true count is within ``wide`` of the
     noisy count."""
     right, wrong = noisy.tolist()
@@ -322,12 +325,12 @@ def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Int
 
 def _bound_accuracy(noisy: NDArray[np.int64], wide: float) -> Interval:
     """Returns bounds of the share of right predictions, if each noisy count is within ``wide`` of the true count."""
-    worst, best = _bound_prediction_counts(noisy, wide)
+    worst, best = _bound_counts_for_metrics(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0
     return low, best[0] / sum(best) if sum(best) else 1.0
 
 
-def _bound_accuracy_below(successes: float, failures: float, error: float) -> float:
+def _bound_accuracy_metric_below(successes: float, failures: float, error: float) -> float:
     """Returns a lower confidence limit of the probability of a success. The limit fails with probability at most
     ``error``.
 

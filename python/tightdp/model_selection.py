@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ._support import _check
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
+from .clipping_and_noise.noise import RandomSource
 from .composition import Composition
 from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
@@ -31,32 +32,31 @@ from .estimators.shared.ownership import list_estimator_parts as parts_within
 from .estimators.shared.ownership import mark_as_estimator_part
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.sklearn_interface import BaseEstimator, copy_unfitted_estimator, require_fitted
-from .gate.budget import Target
-from .gate.gate import Gate
-from .gate.oracle import Query
-from .gate.search_charge import (
-    SearchRun,
-    check_search_charge_covered,
-    compute_fewest_search_records,
-    convert_search_charge_for_ledger,
-    find_covering_search_run,
-)
-from .gate.selection import SelectionCoins
-from .gate.shares import find_remaining_budget_share
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism, RepeatAndSelect
 from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
-from .preprocessing.cells import (
+from .preprocessing.transformer_input import (
     check_shape_to_preprocess,
     check_width_to_preprocess,
     select_rows_to_preprocess,
     split_columns_to_preprocess,
 )
 from .records.blocks import Blocks, Lengths, UnweightedBlockFunction
-from .records.sources.estimator_input import as_blocks
+from .records.sources.choose_source import as_source_blocks
 from .records.stream import scan_blocks
 from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
-from .release.noise import RandomSource
+from .release_gate.budget import Target
+from .release_gate.gate import Gate
+from .release_gate.oracle import Query
+from .release_gate.search_charge import (
+    SearchRun,
+    check_search_charge_covered,
+    compute_fewest_search_records,
+    convert_search_charge_for_ledger,
+    find_covering_search_run,
+)
+from .release_gate.selection import SelectionCoins
+from .release_gate.shares import find_remaining_gate_budget_share
 from .statement import Statement
 from .statement.column_words import state_fact_of_labels
 from .statement.wording import AGAIN, format_stated_exactly, list_stated_values
@@ -138,16 +138,19 @@ class PrivateSearchCV(BaseEstimator):
         Returns the search itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        declared, algorithms = _get_model_selection_classifier(self.estimator).classes, self._list_algorithms()
+        declared, algorithms = (
+            _get_model_selection_classifier(self.estimator).classes,
+            self._list_model_selection_algorithms(),
+        )
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
-        blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
+        blocks = as_source_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
-            labels, classes, width = self._check_labelled_table(
+            labels, classes, width = self._check_table_for_model_selection(
                 X, require_typed_classifier_labels(y) if must_learn_labels(declared) else y
             )
             records = len(labels)
         else:
-            counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn_labels(declared))
+            counted, classes = self._scan_blocks_for_model_selection(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
         present = np.repeat(classes, 3)  # since labels that occur once look like measurements
         if declared is not None and not must_learn_labels(declared):
@@ -173,19 +176,21 @@ class PrivateSearchCV(BaseEstimator):
                 each._rehearse_for(width, max(2, len(classes)))
             payment.spend_charge(convert_search_charge_for_ledger(charge, target.delta))
         if blocks is None:
-            inner, outer = self._split_table(X, labels, source)
+            inner, outer = self._split_table_for_model_selection(X, labels, source)
         else:
-            inner, outer = self._split_blocks(counted, source)
+            inner, outer = self._split_blocks_for_model_selection(counted, source)
         # Labels that are not declared are taken from all records, and not only from the records to train on.
-        self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
+        self._make_model_selection_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
         self.statement_ = self._build_statement(target.delta, payment.ledger_text)
-        self._account_for(self.best_estimator_, target)
+        self._charge_for_model_selection(self.best_estimator_, target)
         return self
 
-    def _split_table(self, X: Any, labels: NDArray[Any], source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_table_for_model_selection(
+        self, X: Any, labels: NDArray[Any], source: RandomSource
+    ) -> tuple[_TablePart, _TablePart]:
         """Returns the records to train on, and the records that are held out at random."""
         outside = source.bernoulli(self.holdout, len(labels))
         _require_records_outside_holdout(len(labels) - int(outside.sum()))
@@ -194,14 +199,16 @@ class PrivateSearchCV(BaseEstimator):
         )
         return inner, outer
 
-    def _split_blocks(self, counted: BlockView, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_blocks_for_model_selection(
+        self, counted: BlockView, source: RandomSource
+    ) -> tuple[_TablePart, _TablePart]:
         """Returns two views of the blocks: the records to train on, and the records that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomRecordSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_outside_holdout(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
 
-    def _scan_labelled_blocks(
+    def _scan_blocks_for_model_selection(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
     ) -> tuple[BlockView, NDArray[Any]]:
         """Returns the blocks, whose records are now counted, and the distinct labels in them."""
@@ -213,7 +220,7 @@ class PrivateSearchCV(BaseEstimator):
         counted, seen = scan_blocks(blocks, list_classifier_classes_of_block)
         return counted, np.unique(np.concatenate(seen))
 
-    def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
+    def _check_table_for_model_selection(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
         """Returns the labels of a table in memory, the distinct labels, and the number of columns of the table."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
@@ -224,15 +231,15 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
         return labels, classes, len(columns)
 
-    def _list_algorithms(self) -> list[Any]:
+    def _list_model_selection_algorithms(self) -> list[Any]:
         """Returns the algorithm of each combination of settings. The default algorithm is None."""
         made = (
             copy_unfitted_estimator(self.estimator).set_params(**copy_model_selection_settings(each))
-            for each in self._list_candidates()
+            for each in self._list_model_selection_candidates()
         )
         return [_get_model_selection_classifier(each).algorithm for each in made]
 
-    def _account_for(self, best: Any, target: Target) -> None:
+    def _charge_for_model_selection(self, best: Any, target: Target) -> None:
         """Makes the best model and each part of it report the charge of the search.
 
         The charge of a single fit would not cover the choice among the fits.
@@ -254,7 +261,7 @@ class PrivateSearchCV(BaseEstimator):
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
-    def _list_candidates(self) -> list[dict[str, Any]]:
+    def _list_model_selection_candidates(self) -> list[dict[str, Any]]:
         """Returns all combinations of settings in the grids."""
         grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
         if not isinstance(grids, Sequence) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
@@ -277,7 +284,7 @@ class PrivateSearchCV(BaseEstimator):
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
                 raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
-        candidates = self._list_candidates()
+        candidates = self._list_model_selection_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
         # A mechanism with a delta may fail in every run, so the delta of a run is only a small part of the search's.
@@ -302,9 +309,9 @@ class PrivateSearchCV(BaseEstimator):
             return find_covering_search_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
-        return find_remaining_budget_share(find_run_for_model_selection, self._charge, **asked), made
+        return find_remaining_gate_budget_share(find_run_for_model_selection, self._charge, **asked), made
 
-    def _make_runs(
+    def _make_model_selection_runs(
         self,
         found: list[tuple[dict[str, Any], Any]],
         classes: NDArray[Any] | None,
@@ -317,7 +324,7 @@ class PrivateSearchCV(BaseEstimator):
         coins, trials = SelectionCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
-            settings, estimator = found[coins.draw_index(len(found))]
+            settings, estimator = found[coins.draw_gate_selection_index(len(found))]
             model = copy_unfitted_estimator(estimator)
             if classes is not None:
                 _get_model_selection_classifier(model).classes = classes
@@ -342,7 +349,7 @@ class PrivateSearchCV(BaseEstimator):
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Makes the statement of the whole search from the best model's statement."""
         made: Statement = self.best_estimator_.statement_
-        names = sorted({name for each in self._list_candidates() for name in each})
+        names = sorted({name for each in self._list_model_selection_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
         own = _get_model_selection_classifier(self.estimator).classes is None
         public = dict(made.public)  # learned labels have no entry
@@ -356,7 +363,7 @@ class PrivateSearchCV(BaseEstimator):
             released=(*made.released, "the settings of the best run", "its noisy number of right predictions"),
             public={
                 **public,
-                "settings to choose from": f"declared: {len(self._list_candidates()):,}",
+                "settings to choose from": f"declared: {len(self._list_model_selection_candidates()):,}",
                 "share of records that are held out": f"declared: {format_stated_exactly(self.holdout)}",
             },
             size=made.size,
@@ -431,7 +438,7 @@ def draw_another_model_selection_run(mean: float, coins: SelectionCoins) -> bool
     There are ``mean`` runs on average.
     """
     chance = 1 - 1 / Fraction(mean)
-    return coins.flip_with_probability(chance.numerator, chance.denominator)
+    return coins.flip_gate_coin_with_probability(chance.numerator, chance.denominator)
 
 
 def build_model_selection_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:

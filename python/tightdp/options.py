@@ -49,7 +49,7 @@ _KEYWORDS: tuple[tuple[str, str, Any], ...] = (
 Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
-def accept_question_options(function: Asking) -> Asking:
+def accept_options_as_arguments(function: Asking) -> Asking:
     """Decorates a function with ``**options: Unpack[Options]``, so that its signature lists these options.
 
     The decorated function raises TypeError, which names the function, for any other keyword.

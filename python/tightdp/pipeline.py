@@ -34,6 +34,7 @@ from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge, validate_regression_block
 from .estimators.shared.ownership import mark_as_estimator_part
 from .estimators.shared.private_fit import wrap_private_fit
+from .estimators.shared.public_facts import UNSCALED
 from .estimators.shared.sklearn_interface import (
     BaseEstimator,
     copy_unfitted_estimator,
@@ -41,29 +42,33 @@ from .estimators.shared.sklearn_interface import (
     validate_estimator_features,
     validate_regression_numbers,
 )
-from .estimators.shared.statements import UNSCALED
-from .gate.budget import Caps, Target
-from .gate.shares import (
-    FAILURE,
-    NoiseShare,
-    build_caps_for_charge,
-    check_charge_within_caps,
-    find_remaining_budget_share,
-)
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.cells import (
+from .preprocessing.steps import NamedTransformers, check_names_of_transformers
+from .preprocessing.transformer import PrivateTransformer
+from .preprocessing.transformer_input import (
     check_shape_to_preprocess,
     check_width_to_preprocess,
     select_columns_to_preprocess,
     split_columns_to_preprocess,
 )
-from .preprocessing.steps import NamedTransformers, check_names_of_transformers
-from .preprocessing.transformer import PrivateTransformer
-from .records.blocks import Blocks, resolve_largest_record_weight
-from .records.sources.estimator_input import as_blocks, check_blocks_of_numbers, is_sparse_matrix, split_sparse_rows
+from .records.blocks import Blocks, resolve_largest_weight_of_records
+from .records.sources.choose_source import (
+    as_source_blocks,
+    check_source_blocks_of_numbers,
+    is_sparse_matrix,
+    split_sparse_rows,
+)
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks
+from .release_gate.budget import Caps, Target
+from .release_gate.shares import (
+    FAILURE,
+    NoiseShare,
+    build_caps_for_gate_charge,
+    check_gate_charge_within_caps,
+    find_remaining_gate_budget_share,
+)
 from .statement import Statement
 from .statement.wording import AGAIN
 
@@ -162,10 +167,10 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
         *_, (_, last) = self._check_steps()
-        blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
+        blocks = as_source_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
-            targets, width = self._check_target_table(X, y)
+            targets, width = self._check_target_table_of_pipeline(X, y)
         else:
             width = blocks.width
             if is_pipeline_learning_labels(last):
@@ -192,7 +197,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # the plan was made for ``width``
-            check_charge_within_caps(
+            check_gate_charge_within_caps(
                 estimator.charge_for(found, _count_classes_of_pipeline(last, targets)), plan.last, UNKNOWN
             )
         estimator.fit(values, None if isinstance(values, Blocks) else y)
@@ -207,7 +212,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         self.statement_ = self._build_statement(target.delta, payment.ledger_text)
         return self
 
-    def _check_target_table(self, X: Any, y: Any) -> tuple[Any, int]:
+    def _check_target_table_of_pipeline(self, X: Any, y: Any) -> tuple[Any, int]:
         """Returns the targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
@@ -264,17 +269,17 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
+            return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(n_features, n_classes)))
         # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
         # whole delta, no delta would be left for the other steps.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def plan_pipeline_caps(epsilon: float) -> Caps:
-            return build_caps_for_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return build_caps_for_gate_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
-        found = find_remaining_budget_share(
+        found = find_remaining_gate_budget_share(
             plan_pipeline_caps,
             lambda held: before + held.charge(),
             epsilon=target.epsilon,
@@ -460,7 +465,7 @@ def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
 def check_pipeline_weights(last: Any, blocks: Blocks | None) -> None:
     """Raises ValueError if blocks hold weights and the last step declares no largest weight."""
     if isinstance(last, PrivateEstimator) and blocks is not None:
-        resolve_largest_record_weight(last.max_sample_weight, blocks.weighted)
+        resolve_largest_weight_of_records(last.max_sample_weight, blocks.weighted)
 
 
 def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
@@ -473,6 +478,6 @@ def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
     if isinstance(trial, PrivateTransformer):
         trial._prepare_input(few)
     elif isinstance(X, Blocks):
-        check_blocks_of_numbers(X)
+        check_source_blocks_of_numbers(X)
     elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):
         validate_estimator_features(trial, few, reset=True)

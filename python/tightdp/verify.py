@@ -51,13 +51,13 @@ class ProofWork:
     """
 
     def __init__(self) -> None:
-        self.reset_proof_work(math.inf)
+        self.reset_certificate_work(math.inf)
 
-    def reset_proof_work(self, limit: float) -> None:
+    def reset_certificate_work(self, limit: float) -> None:
         """Begins to count from nothing, up to ``limit`` units."""
         self.limit, self.done, self.refused = limit, 0.0, False
 
-    def count_proof_work(self, units: float, of_balls: bool = True) -> None:
+    def count_certificate_work(self, units: float, of_balls: bool = True) -> None:
         """Counts ``units``. Raises TooMuchWork if the work would exceed the limit.
 
         Operations with balls count more at a higher precision.
@@ -102,7 +102,7 @@ def compute_normal_tail_ball(x: arb) -> arb:
 class Pair:
     """A pair of distributions P and Q, given by the probabilities of the events Y > y or Y >= y of its loss Y."""
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities under P and under Q of one of the events Y > ``y`` and Y >= ``y``.
 
         Both events give the same hockey-stick divergence.
@@ -111,22 +111,22 @@ class Pair:
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
         """Returns the hockey-stick divergence of P and Q at ``epsilon``."""
-        p, q = self.compute_tail_balls(epsilon)
+        p, q = self.compute_verified_tail_balls(epsilon)
         return p - epsilon.exp() * q
 
     def reverse_pair(self) -> Pair:
         """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
-    def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns E[e^{zY}; Y finite] under P at the ``n`` points z = c + ihk, k = 0, ..., n - 1."""
-        return [self.compute_moment_ball(acb(c, arb(h) * k)) for k in range(n)]
+        return [self.compute_verified_moment_ball(acb(c, arb(h) * k)) for k in range(n)]
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         """Returns E[e^{zY}; Y finite] under P."""
         raise Unverified("no moments are known")
 
-    def list_proof_grid_anchors(self) -> list[arb]:
+    def list_verified_grid_anchors(self) -> list[arb]:
         """Returns at most two losses of positive mass at which a lattice should have points."""
         return []
 
@@ -134,7 +134,7 @@ class Pair:
         """Returns P's mass where Q has none."""
         return arb(0)
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         """Returns the least and the largest finite loss, as far as they are known."""
         return None, None
 
@@ -149,22 +149,22 @@ class Reversed(Pair):
 
     pair: Pair
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        p, q = self.pair.compute_tail_balls(-y)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        p, q = self.pair.compute_verified_tail_balls(-y)
         return 1 - q, 1 - p
 
     def reverse_pair(self) -> Pair:
         return self.pair
 
-    def list_proof_grid_anchors(self) -> list[arb]:
-        return [-y for y in self.pair.list_proof_grid_anchors()]
+    def list_verified_grid_anchors(self) -> list[arb]:
+        return [-y for y in self.pair.list_verified_grid_anchors()]
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        low, high = self.pair.compute_extreme_loss_balls()
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        low, high = self.pair.compute_verified_extreme_loss_balls()
         return None if high is None else -high, None if low is None else -low
 
-    def compute_moment_ball(self, z: acb) -> acb:
-        return self.pair.compute_moment_ball(-1 - z)
+    def compute_verified_moment_ball(self, z: acb) -> acb:
+        return self.pair.compute_verified_moment_ball(-1 - z)
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         return self.pair.bound_decay_by_ball(-1 - c, cells)
@@ -183,12 +183,12 @@ class Normal(Symmetric):
 
     squared: Fraction
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_proof_work(10)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_certificate_work(10)
         mu = to_ball(self.squared).sqrt()
         return compute_normal_tail_ball(y / mu - mu / 2), compute_normal_tail_ball(y / mu + mu / 2)
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         return (z * (z + 1) * (to_ball(self.squared) / 2)).exp()
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
@@ -201,27 +201,27 @@ class Laplacian(Symmetric):
 
     mu: Fraction
 
-    def list_proof_grid_anchors(self) -> list[arb]:
+    def list_verified_grid_anchors(self) -> list[arb]:
         return [-to_ball(self.mu), to_ball(self.mu)]
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         return -to_ball(self.mu), to_ball(self.mu)
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_proof_work(10)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_certificate_work(10)
         mu = to_ball(self.mu)
         if y > mu or y < -mu:
             return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
         return 1 - ((y - mu) / 2).exp() / 2, (-(y + mu) / 2).exp() / 2
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
         up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
-        whole = self.compute_moment_ball(acb(c)).real
+        whole = self.compute_verified_moment_ball(acb(c)).real
         return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
 
 
@@ -231,18 +231,18 @@ class Envelope(Symmetric):
 
     eta: Fraction
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         return -to_ball(self.eta), to_ball(self.eta)
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        WORK.count_proof_work(10)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        WORK.count_certificate_work(10)
         eta = to_ball(self.eta)
         if y > eta or y < -eta:
             return (arb(0), arb(0)) if y > eta else (arb(1), arb(1))
         root, whole = ((y - eta) / 2).exp(), 1 - (-eta).exp()
         return (1 - root) / whole, (1 - root) * root * (-y).exp() / whole
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         eta, w = to_ball(self.eta), z + arb(1) / 2
         return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
 
@@ -266,7 +266,7 @@ TABLES: dict[tuple[Any, ...], Any] = {}
 """Cache of computed tables, by name and precision. It is emptied for each certificate."""
 
 
-def keep_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+def keep_verified_table(name: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
     """Returns a table that is computed only once."""
     if name not in TABLES:
         TABLES[name] = compute()
@@ -283,19 +283,19 @@ class Atoms(Pair):
 
     def build_atom_balls(self) -> AtomTable:
         """Returns the table at the current precision. Each table is computed only once."""
-        found: AtomTable = keep_table((self.name, ctx.prec), self.compute)
+        found: AtomTable = keep_verified_table((self.name, ctx.prec), self.compute)
         return found
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        tops, p, q = keep_table(("tails", self.name, ctx.prec), self.accumulate_tail_balls)
-        WORK.count_proof_work(10)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        tops, p, q = keep_verified_table(("tails", self.name, ctx.prec), self.accumulate_verified_tail_balls)
+        WORK.count_certificate_work(10)
         above = len(tops) - bisect_left(tops, y)
         return p[above], q[above]
 
-    def accumulate_tail_balls(self) -> tuple[list[arb], list[arb], list[arb]]:
+    def accumulate_verified_tail_balls(self) -> tuple[list[arb], list[arb], list[arb]]:
         """Returns the upper ends of the losses, ascending, and the masses of the k largest ones under P and Q."""
         atoms, infinity, _ = self.build_atom_balls()
-        WORK.count_proof_work(5 * len(atoms))
+        WORK.count_certificate_work(5 * len(atoms))
         ordered = sorted(((y.upper(), y, p) for y, p in atoms), key=lambda atom: atom[0])
         masses = [(p, p * (-y).exp()) for _, y, p in reversed(ordered)]
         p, q = (list(accumulate((each[i] for each in masses), initial=(infinity, arb(0))[i])) for i in (0, 1))
@@ -311,7 +311,7 @@ class Atoms(Pair):
 
         return Atoms(("reversed", *self.name), compute_table)
 
-    def list_proof_grid_anchors(self) -> list[arb]:
+    def list_verified_grid_anchors(self) -> list[arb]:
         """Returns the loss with the largest mass, and the heavier of the two losses next to it."""
         atoms = sorted(self.build_atom_balls().atoms, key=lambda atom: float(atom[0].mid()))
         masses = [float(mass.mid()) for _, mass in atoms]
@@ -322,7 +322,7 @@ class Atoms(Pair):
     def compute_infinity_ball(self) -> arb:
         return self.build_atom_balls().infinity
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         found = self.build_atom_balls()
         if not found.infinity.is_zero() and found.infinity.rel_accuracy_bits() < 32:
             # A wide ball means that the table leaves out losses, and its extreme losses may differ from the pair's.
@@ -330,12 +330,12 @@ class Atoms(Pair):
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         atoms = self.build_atom_balls().atoms
-        WORK.count_proof_work(2 * len(atoms))
+        WORK.count_certificate_work(2 * len(atoms))
         return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
 
-    def join_steps(self, times: int) -> Atoms:
+    def join_verified_steps(self, times: int) -> Atoms:
         """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
 
         def compute_table() -> AtomTable:
@@ -343,8 +343,8 @@ class Atoms(Pair):
             atoms, infinity, hidden = self.build_atom_balls()
             faint = arb(2) ** min(64 - ctx.prec, -ctx.prec // 2)
             kept = [(y, p) for y, p in atoms if not (p < faint and p * (-y).exp() < faint)]
-            WORK.count_proof_work(10 * count_outcome_balls(len(kept), times))
-            joined = list(list_outcome_balls(kept, times)) if kept else []
+            WORK.count_certificate_work(10 * count_verified_outcome_balls(len(kept), times))
+            joined = list(list_verified_outcome_balls(kept, times)) if kept else []
             missing = 1 - sum((p for _, p in joined), arb(0)), 1 - sum((p * (-y).exp() for y, p in joined), arb(0))
             revealed, absent = ((1 - (1 - mass) ** times).union(lack).max(arb(0))
                                 for mass, lack in zip((infinity, hidden), missing, strict=True))  # fmt: skip
@@ -352,7 +352,7 @@ class Atoms(Pair):
 
         return Atoms(("steps", times, *self.name), compute_table)
 
-    def sample_pair(self, q: Fraction) -> Atoms:
+    def sample_verified_pair(self, q: Fraction) -> Atoms:
         """Returns the pair ((1-q) Q + q P, Q)."""
 
         def compute_table() -> AtomTable:
@@ -377,38 +377,38 @@ class Sampled(Pair):
     pair: Pair
     q: Fraction
 
-    def list_proof_grid_anchors(self) -> list[arb]:
-        return [compute_sampled_loss_ball(y, self.q) for y in self.pair.list_proof_grid_anchors()]
+    def list_verified_grid_anchors(self) -> list[arb]:
+        return [compute_sampled_loss_ball(y, self.q) for y in self.pair.list_verified_grid_anchors()]
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        low, high = self.pair.compute_extreme_loss_balls()
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        low, high = self.pair.compute_verified_extreme_loss_balls()
         low = None if self.pair.reverse_pair().compute_infinity_ball() > 0 else low  # Q's mass where P has none
         return compute_sampled_loss_ball(low, self.q), None if high is None else compute_sampled_loss_ball(high, self.q)
 
     def compute_infinity_ball(self) -> arb:
         return to_ball(self.q) * self.pair.compute_infinity_ball()
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the tails at ``y``, from the tails of the inner pair at the loss x that becomes ``y``."""
-        WORK.count_proof_work(10)
+        WORK.count_certificate_work(10)
         q = to_ball(self.q)
         x = (y.exp() - (1 - q)) / q
         if x <= 0:
             return arb(1), arb(1)
         if not x > 0:
             raise Unverified("an epsilon is too close to ln(1 - q)")
-        p_tail, q_tail = self.pair.compute_tail_balls(x.log())
+        p_tail, q_tail = self.pair.compute_verified_tail_balls(x.log())
         return (1 - q) * q_tail + q * p_tail, q_tail
 
     def compute_sampled_ratio_ball(self, y: acb) -> acb:
         """Returns 1 - q + q e^y, the likelihood ratio of the sample at the loss ``y`` of the pair."""
         return to_ball(1 - self.q) + to_ball(self.q) * y.exp()
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         """Returns the moment of a sample of Laplace noise, by an integral over the losses of the noise (section 3)."""
         if not isinstance(self.pair, Laplacian):
-            return super().compute_moment_ball(z)
-        WORK.count_proof_work(3000)
+            return super().compute_verified_moment_ball(z)
+        WORK.count_certificate_work(3000)
         mu, w = to_ball(self.pair.mu), z + 1
 
         def evaluate_density(y: acb, analytic: bool) -> acb:
@@ -422,7 +422,7 @@ class Sampled(Pair):
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         if not isinstance(self.pair, Laplacian):
             return super().bound_decay_by_ball(c, cells)
-        mu, whole = to_ball(self.pair.mu), self.compute_moment_ball(acb(c)).real
+        mu, whole = to_ball(self.pair.mu), self.compute_verified_moment_ball(acb(c)).real
         low, high = self.compute_sampled_ratio_ball(acb(-mu)).real, self.compute_sampled_ratio_ball(acb(mu)).real
         ends = ((arb(c) + 1) * high.log() - mu).exp() + ((arb(c) + 1) * low.log()).exp()
         density = (low ** (arb(c) + 2) * mu.exp() + high ** (arb(c) + 2) * (-2 * mu).exp()) / (4 * to_ball(self.q))
@@ -436,8 +436,8 @@ class Joined(Symmetric):
     pair: Pair
     q: Fraction
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        high = self.pair.compute_extreme_loss_balls()[1]
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        high = self.pair.compute_verified_extreme_loss_balls()[1]
         return (
             (None, None)
             if high is None
@@ -447,9 +447,9 @@ class Joined(Symmetric):
     def compute_infinity_ball(self) -> arb:
         return to_ball(self.q) * self.pair.compute_infinity_ball()
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         sampled = Sampled(self.pair, self.q)
-        return sampled.compute_tail_balls(y) if y >= 0 else Reversed(sampled).compute_tail_balls(y)
+        return sampled.compute_verified_tail_balls(y) if y >= 0 else Reversed(sampled).compute_verified_tail_balls(y)
 
 
 @dataclass(frozen=True)
@@ -469,8 +469,8 @@ class Told(Pair):
         share = to_ball(self.low).union(to_ball(self.high))
         return (1 - share) * first + share * second
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        (p, q), (r, s) = self.one.compute_tail_balls(y), self.other.compute_tail_balls(y)
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        (p, q), (r, s) = self.one.compute_verified_tail_balls(y), self.other.compute_verified_tail_balls(y)
         return self.average_balls(p, r), self.average_balls(q, s)
 
     def reverse_pair(self) -> Pair:
@@ -479,8 +479,11 @@ class Told(Pair):
     def compute_infinity_ball(self) -> arb:
         return self.average_balls(self.one.compute_infinity_ball(), self.other.compute_infinity_ball())
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        (a, b), (c, d) = self.one.compute_extreme_loss_balls(), self.other.compute_extreme_loss_balls()
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        (a, b), (c, d) = (
+            self.one.compute_verified_extreme_loss_balls(),
+            self.other.compute_verified_extreme_loss_balls(),
+        )
         return None if a is None or c is None else a.min(c), None if b is None or d is None else b.max(d)
 
 
@@ -490,12 +493,12 @@ class EitherOrder(Symmetric):
 
     pair: Pair
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         back = self.pair.reverse_pair()
         here, there = self.pair.evaluate_curve_ball(y), back.evaluate_curve_ball(y)
         if here > there or here < there:
-            return (self.pair if here > there else back).compute_tail_balls(y)
-        (p, q), (r, s) = self.pair.compute_tail_balls(y), back.compute_tail_balls(y)
+            return (self.pair if here > there else back).compute_verified_tail_balls(y)
+        (p, q), (r, s) = self.pair.compute_verified_tail_balls(y), back.compute_verified_tail_balls(y)
         return p.union(r), q.union(s)
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
@@ -519,20 +522,22 @@ class RecordChain(Pair):
     def reverse_pair(self) -> Pair:
         return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
 
-    def bound_chain_link(self, e: Fraction, points: int) -> arb:
+    def bound_verified_chain_link(self, e: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at the epsilon ``e`` for a single record. Changes the precision to 128."""
-        found = next(list_delta_proofs(merge_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None)
+        found = next(
+            list_verified_delta_proofs(merge_verified_pairs_of_run(list(self.parts)), e, 1e-9, True, points), None
+        )
         ctx.prec = 128
         return arb(1) if found is None else arb(found[1].upper())
 
-    def bound_chain_curve(self, epsilon: Fraction, points: int) -> arb:
+    def bound_verified_chain_curve(self, epsilon: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at ``epsilon`` (section 7).
 
         A link joins two adjacent data sets of the chain. Each link gets its own epsilon e. For every event A, the
         line exp(e) Q(A) + delta(e) then bounds P(A). The lines of all links are composed to one line. A weighted mean
         of two composed lines is a bound too.
         """
-        bound_link = cache(lambda e: self.bound_chain_link(e, points))
+        bound_link = cache(lambda e: self.bound_verified_chain_link(e, points))
 
         def add_chain_lines(links: list[Fraction]) -> arb:
             """Returns the height at Q(A) = 0 of the composed line of links with these epsilons."""
@@ -550,17 +555,17 @@ class RecordChain(Pair):
             return (1 - weight) * add_chain_lines(one) + weight * add_chain_lines(other)
 
         # Any epsilons of the links give a valid bound, so nothing has to be proved about their choice.
-        WORK.count_proof_work(73**2 * self.size**2 / 2)
+        WORK.count_certificate_work(73**2 * self.size**2 / 2)
         ctx.prec, at = 128, float(epsilon)
-        tops = [(pair.compute_extreme_loss_balls()[1], count) for pair, count in self.parts]
+        tops = [(pair.compute_verified_extreme_loss_balls()[1], count) for pair, count in self.parts]
         top = sum(float(high) * count for high, count in tops if high is not None)
         width = top / 36 if 0 < top < 20 and all(high is not None for high, _ in tops) else (abs(at) + 4) / 36
         heights = {i: max(float(bound_link(Fraction(width * i))), 0.0) for i in range(-36, 37)}
         chains = {
             total: (height, [Fraction(width * i) for i in chain])
-            for total, (height, chain) in search_chains(heights, width, self.size).items()
+            for total, (height, chain) in search_certificate_chains(heights, width, self.size).items()
         }
-        two = choose_two_chains({width * total: height for total, (height, _) in chains.items()}, at)
+        two = choose_two_certificate_chains({width * total: height for total, (height, _) in chains.items()}, at)
         found = arb(1) if two is None else average_chain_lines(*(chains[round(each / width)][1] for each in two))
         links = list(chains[min(chains, key=lambda i: abs(width * i - at))][1])
         links[0] += epsilon - sum(links)
@@ -573,7 +578,7 @@ class RecordChain(Pair):
         return arb(found.min(add_chain_lines(links)).min(arb(1)).upper())
 
 
-def search_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
+def search_certificate_chains(heights: dict[int, float], width: float, size: int) -> dict[int, tuple[float, list[int]]]:
     """Returns the lowest composed lines of ``size`` links. Nothing is proved here.
 
     A link i has the epsilon ``width`` * i, and its line has the height ``heights[i]``. The result has one composed line
@@ -591,7 +596,7 @@ def search_chains(heights: dict[int, float], width: float, size: int) -> dict[in
     return best
 
 
-def choose_two_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
+def choose_two_certificate_chains(heights: dict[float, float], at: float) -> tuple[float, float] | None:
     """Returns two epsilons, one on each side of ``at``, or None if all epsilons are on one side.
 
     A weighted mean of their two lines has the slope e^at. The two epsilons are those whose mean is lowest.
@@ -616,7 +621,7 @@ class Concentrated(Symmetric):
     xi: Fraction = Fraction(0)
     replaced: bool = False
 
-    def compute_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_ball(self, z: acb) -> acb:
         """Returns a bound of the moment at a real z > 0."""
         rho, xi = to_ball(self.rho), to_ball(self.xi)
         if self.replaced:
@@ -655,32 +660,32 @@ class NormalMixtures(Pair):
         a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
         return min(a), max(a), min(b), max(b)
 
-    def compute_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         (a_low, p_low), (a_high, p_high) = min(self.ahead), max(self.ahead)
         (b_low, q_low), (b_high, q_high) = min(self.behind), max(self.behind)
         low = to_ball(p_low / q_low).log() if a_low == b_low else None
         return low, to_ball(p_high / q_high).log() if a_high == b_high else None
 
-    def list_shift_balls(self) -> list[list[tuple[arb, arb, arb]]]:
+    def list_verified_shift_balls(self) -> list[list[tuple[arb, arb, arb]]]:
         """Returns for P and for Q the mean a and the weight p of each term, and log p - a^2/2."""
 
         def compute_balls() -> list[list[tuple[arb, arb, arb]]]:
             sides = [[(to_ball(a), to_ball(p)) for a, p in side] for side in (self.ahead, self.behind)]
             return [[(a, p, p.log() - a**2 / 2) for a, p in side] for side in sides]
 
-        found: list[list[tuple[arb, arb, arb]]] = keep_table(("shifts", self, ctx.prec), compute_balls)
+        found: list[list[tuple[arb, arb, arb]]] = keep_verified_table(("shifts", self, ctx.prec), compute_balls)
         return found
 
-    def build_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
+    def build_verified_log_balls(self) -> Callable[[arb], tuple[arb, arb, arb]]:
         """Returns a function of the output u.
 
         The function computes log dP/dN and log dQ/dN for N = N(0, 1), and the derivative of log dP/dQ.
         """
-        sides, terms_in_all = self.list_shift_balls(), len(self.ahead) + len(self.behind)
+        sides, terms_in_all = self.list_verified_shift_balls(), len(self.ahead) + len(self.behind)
 
         def evaluate_log_balls(u: arb) -> tuple[arb, arb, arb]:
             """Returns the two logarithms and the derivative at ``u``."""
-            WORK.count_proof_work(2 + terms_in_all)
+            WORK.count_certificate_work(2 + terms_in_all)
             found = []
             for side in sides:
                 terms = [(a, (a * u + shift).exp()) for a, _, shift in side]
@@ -690,25 +695,27 @@ class NormalMixtures(Pair):
 
         return evaluate_log_balls
 
-    def estimate_output_of_loss(self, y: float) -> float:
+    def estimate_certificate_output_of_loss(self, y: float) -> float:
         """Returns an estimate of the output whose loss is ``y``. Nothing is proved here."""
-        outputs, losses = self.build_output_table()
+        outputs, losses = self.build_verified_output_table()
         i = min(max(bisect_left(losses, y), 1), len(losses) - 1)
         slope = (losses[i] - losses[i - 1]) / (outputs[i] - outputs[i - 1])
         return outputs[i] + (y - losses[i]) / slope if slope else outputs[i]
 
-    def build_output_table(self) -> tuple[list[float], list[float]]:
+    def build_verified_output_table(self) -> tuple[list[float], list[float]]:
         """Returns ascending outputs with their approximate losses. The table is computed only once."""
-        found: tuple[list[float], list[float]] = keep_table(("outputs", self), self.compute_output_table)
+        found: tuple[list[float], list[float]] = keep_verified_table(
+            ("outputs", self), self.compute_verified_output_table
+        )
         return found
 
-    def compute_output_table(self) -> tuple[list[float], list[float]]:
+    def compute_verified_output_table(self) -> tuple[list[float], list[float]]:
         """Computes the table of outputs and losses."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
         least_a, most_a, least_b, most_b = map(float, self.list_extreme_shifts())
         low, high = min(least_a, least_b) - 40, max(most_a, most_b) + 40
         count = min(math.ceil((high - low) * 8 * max(1.0, most_a - least_b)), 10**5)
-        WORK.count_proof_work(count * (len(self.ahead) + len(self.behind)))
+        WORK.count_certificate_work(count * (len(self.ahead) + len(self.behind)))
 
         def evaluate_loss(u: float) -> float:
             logs = []
@@ -720,12 +727,15 @@ class NormalMixtures(Pair):
         outputs = [low + (high - low) * i / count for i in range(count + 1)]
         return outputs, [evaluate_loss(u) for u in outputs]
 
-    def bracket_output_of_loss(self, y: arb) -> tuple[arb, arb]:
+    def bracket_verified_output_of_loss(self, y: arb) -> tuple[arb, arb]:
         """Returns two outputs between which the loss passes ``y``.
 
         An end that cannot be proved is -FARTHEST or FARTHEST.
         """
-        evaluate_log_balls, near = self.build_log_balls(), arb(self.estimate_output_of_loss(float(y.mid())))
+        evaluate_log_balls, near = (
+            self.build_verified_log_balls(),
+            arb(self.estimate_certificate_output_of_loss(float(y.mid()))),
+        )
         # Newton's steps guess the output. The signs of loss - y at both ends prove the range.
         for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
@@ -744,19 +754,19 @@ class NormalMixtures(Pair):
                 break
         return low, high
 
-    def compute_tail_balls(self, y: arb) -> tuple[arb, arb]:
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities under P and Q of an output above v, where v is the output whose loss is ``y``."""
-        low, high = self.bracket_output_of_loss(y)
+        low, high = self.bracket_verified_output_of_loss(y)
         ends = [low.union(high)] if low > -FARTHEST and high < FARTHEST else [low, high]
         found = []
-        for side in self.list_shift_balls():
+        for side in self.list_verified_shift_balls():
             tails = [sum((p * compute_normal_tail_ball(end - a) for a, p, _ in side), arb(0)) for end in ends]
             tails[0] = tails[0] if low > -FARTHEST else arb(1)
             tails[-1] = tails[-1] if high < FARTHEST else arb(0)
             found.append(tails[0].union(tails[-1]))
         return found[0], found[1]
 
-    def compute_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule over outputs u (section 4)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
@@ -770,10 +780,10 @@ class NormalMixtures(Pair):
         if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         terms = len(self.ahead) + len(self.behind)
-        WORK.count_proof_work(
+        WORK.count_certificate_work(
             (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4)
         )
-        evaluate_log_balls, scale = self.build_log_balls(), step / (2 * arb.pi()).sqrt()
+        evaluate_log_balls, scale = self.build_verified_log_balls(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
         for j in range(-first, last + 1):
             u = arb(j) * step
@@ -806,12 +816,12 @@ class NormalMixtures(Pair):
         if n == 1:
             return [acb(total + radius)]
         blur = acb(radius, radius)
-        return [found + blur for found in sum_waves_by_matrices(nodes, h, n)]
+        return [found + blur for found in sum_verified_waves(nodes, h, n)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
         a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
-        evaluate_log_balls = self.build_log_balls()
+        evaluate_log_balls = self.build_verified_log_balls()
 
         def evaluate_log_density(u: arb) -> arb:
             ahead, behind, _ = evaluate_log_balls(u)
@@ -832,11 +842,11 @@ class NormalMixtures(Pair):
             slope = evaluate_log_balls(cell)[2].abs_upper()
             density = evaluate_log_density(cell).exp()
             floors.append((density / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0))
-        whole = self.compute_moment_balls(c, 0.0, 1, 40)[0].real
-        boxes = [(length, (mass / whole).lower()) for length, mass in cut_into_boxes(edges, floors)]
+        whole = self.compute_verified_moment_balls(c, 0.0, 1, 40)[0].real
+        boxes = [(length, (mass / whole).lower()) for length, mass in cut_verified_cells_into_boxes(edges, floors)]
 
         def bound_from(t: float) -> arb:
-            WORK.count_proof_work(2 * len(boxes))
+            WORK.count_certificate_work(2 * len(boxes))
             lost = arb(0)
             for length, mass in boxes:
                 half = arb(t) * length / 2
@@ -848,7 +858,7 @@ class NormalMixtures(Pair):
         return bound_from
 
 
-def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
+def cut_verified_cells_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]:
     """Cuts a histogram into boxes over neighbouring cells. Returns their lengths and masses."""
     boxes, stack = [], list[tuple[int, arb]]()
     for j, floor in enumerate([*floors, arb(0)]):
@@ -864,7 +874,7 @@ def cut_into_boxes(edges: list[arb], floors: list[arb]) -> list[tuple[arb, arb]]
     return boxes
 
 
-def sum_waves_by_matrices(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
+def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
     """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
     block = math.isqrt(n - 1) + 1
 
@@ -885,7 +895,7 @@ Proof = tuple[arb, arb, str]
 """A lower bound of delta, an upper bound of delta, and the method."""
 
 
-def merge_pairs_of_run(parts: list[tuple[Pair, int]]) -> Run:
+def merge_verified_pairs_of_run(parts: list[tuple[Pair, int]]) -> Run:
     """Adds up the counts of equal pairs, and joins normal pairs by adding up their squared shifts (section 1)."""
     run: Run = {}
     squared = Fraction(0)
@@ -897,66 +907,72 @@ def merge_pairs_of_run(parts: list[tuple[Pair, int]]) -> Run:
     return {**run, Normal(squared): 1} if squared else run
 
 
-def reverse_pairs_of_run(run: Run) -> Run:
+def reverse_verified_pairs_of_run(run: Run) -> Run:
     """Returns the composition of the reversed pairs."""
-    return merge_pairs_of_run([(pair.reverse_pair(), count) for pair, count in run.items()])
+    return merge_verified_pairs_of_run([(pair.reverse_pair(), count) for pair, count in run.items()])
 
 
-def list_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
+def list_verified_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
     """Yields bounds of delta(``epsilon``), each by more work than the bound before.
 
     ``high`` tells whether the upper or the lower bound is asked for. ``scale`` is about the size of delta, and sets the
     accuracy of lattices. No lattice has more than about ``points`` points.
     """
     if epsilon < 0:  # delta(e) = 1 - exp(e) + exp(e) delta'(-e), where delta' is the curve of the reversed run
-        for least, most, how in list_delta_proofs(reverse_pairs_of_run(run), -epsilon, scale, high, points):
+        for least, most, how in list_verified_delta_proofs(
+            reverse_verified_pairs_of_run(run), -epsilon, scale, high, points
+        ):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
         return
-    for least, most, how in _list_forward_proofs(run, epsilon, scale, high, points):
+    for least, most, how in _list_verified_forward_proofs(run, epsilon, scale, high, points):
         if least.is_finite() and most.is_finite():
             yield least.max(arb(0)), most.min(arb(1)), how
 
 
-def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
+def _list_verified_forward_proofs(
+    run: Run, epsilon: Fraction, scale: float, high: bool, points: int
+) -> Iterator[Proof]:
     """Yields bounds of delta at an epsilon >= 0: by a formula if possible, else by integrals, else on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
     chains = [pair for pair in run if isinstance(pair, RecordChain)]
     if chains:
         if run == {chains[0]: 1}:
-            yield arb(0), chains[0].bound_chain_curve(epsilon, points), "chain"
+            yield arb(0), chains[0].bound_verified_chain_curve(epsilon, points), "chain"
         return
     if any(isinstance(pair, Concentrated) for pair, _ in rest):
-        yield arb(0), bound_delta_by_moment_ball(run, to_ball(epsilon)), "moment"
+        yield arb(0), bound_verified_delta_by_moment(run, to_ball(epsilon)), "moment"
         return
     ctx.prec = 128
-    largest = [(pair.compute_extreme_loss_balls()[1], count) for pair, count in run.items()]
+    largest = [(pair.compute_verified_extreme_loss_balls()[1], count) for pair, count in run.items()]
     if all(high is not None for high, _ in largest):
         total = sum((high * count for high, count in largest if high is not None), arb(0))
         if to_ball(epsilon) >= total:
-            beyond = compute_infinity_ball_of_run(run)
+            beyond = compute_verified_infinity_of_run(run)
             yield beyond.lower(), beyond.upper(), "largest loss"
             return
     ctx.prec = 64
     outcomes = math.prod(
-        count_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
+        count_verified_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
     )
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
         for bits in (64, 128, 256, 512, 1024, 2048):
             ctx.prec = bits
-            WORK.count_proof_work(5 * outcomes)
-            found = sum_outcome_balls(finite, rest[0][0] if rest else None, to_ball(epsilon))
+            WORK.count_certificate_work(5 * outcomes)
+            found = sum_verified_outcome_balls(finite, rest[0][0] if rest else None, to_ball(epsilon))
             yield found.lower(), found.upper(), f"formula, {bits} bits"
         return
-    if high and (least := bound_variation_by_balls(run)) is not None:
+    if high and (least := bound_verified_variation(run)) is not None:
         yield arb(0), least, "total variation"
     if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
-        removed = list_steps_for_rays(run) or list_steps_for_rays(reverse_pairs_of_run(run))
+        removed = list_steps_of_verified_rays(run) or list_steps_of_verified_rays(reverse_verified_pairs_of_run(run))
         rays = [
-            (each, (24, 48, 96), "rays") for each in (sum_balls_along_rays, sum_balls_along_reversed_rays) if removed
+            (each, (24, 48, 96), "rays")
+            for each in (sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays)
+            if removed
         ]
-        contour = invert_transform_by_balls, (50, 100), "contour"
+        contour = invert_verified_transform, (50, 100), "contour"
         rare = sum(float(each.q.mid()) * each.steps for each in removed) < 2  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
@@ -966,25 +982,25 @@ def _list_forward_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, 
                 return
     for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
-            found = compose_on_proof_grid(run, to_ball(epsilon), size, scale, high)
+            found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
             yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
                 found.lower(), arb(1), f"lattice of {size} points")  # fmt: skip
 
 
-def compute_infinity_ball_of_run(run: Run) -> arb:
+def compute_verified_infinity_of_run(run: Run) -> arb:
     """Returns P's mass where Q has none."""
     found = [(pair.compute_infinity_ball(), count) for pair, count in run.items()]
     kept = math.prod(((1 - mass) ** count for mass, count in found if not mass.is_zero()), start=arb(1))
     return 1 - kept
 
 
-def compute_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
+def compute_verified_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
     """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
-    moments = [(pair.compute_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
+    moments = [(pair.compute_verified_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
     return math.prod((moment**count for moment, count in moments), start=arb(1))
 
 
-def count_outcome_balls(atoms: int, count: int) -> int:
+def count_verified_outcome_balls(atoms: int, count: int) -> int:
     """Returns how many multisets of ``count`` losses there are among ``atoms`` losses, or any number above 10^6."""
     found, few = 1, min(atoms - 1, count)
     for j in range(1, few + 1):
@@ -994,7 +1010,7 @@ def count_outcome_balls(atoms: int, count: int) -> int:
     return found
 
 
-def list_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
+def list_verified_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
     """Yields each total loss of ``count`` independent outputs, with its mass over all orders of the outputs."""
     if count == 1:
         yield from atoms
@@ -1005,12 +1021,12 @@ def list_outcome_balls(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tup
         return
     ways = arb(1)
     for k in range(count + 1):
-        for y, p in list_outcome_balls(others, count - k):
+        for y, p in list_verified_outcome_balls(others, count - k):
             yield y + loss * k, p * (ways * mass**k)
         ways = ways * (count - k) / (k + 1)
 
 
-def sum_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
+def sum_verified_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
     """Returns delta of pairs with finitely many losses, composed with ``rest`` if it is not None (section 2)."""
     outcomes, kept, infinite = [(arb(0), arb(1))], arb(1), False
     for pair, count in finite.items():
@@ -1018,7 +1034,7 @@ def sum_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb)
         kept *= (1 - found.infinity) ** count
         infinite = infinite or not found.infinity.is_zero()
         if found.atoms:
-            these = list(list_outcome_balls(found.atoms, count))
+            these = list(list_verified_outcome_balls(found.atoms, count))
             outcomes = [(y + z, p * r) for y, p in outcomes for z, r in these]
         else:
             outcomes = []
@@ -1031,7 +1047,7 @@ def sum_outcome_balls(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb)
     return total
 
 
-def bound_variation_by_balls(run: Run) -> arb | None:
+def bound_verified_variation(run: Run) -> arb | None:
     """Returns a quick upper bound of delta(0), the total variation distance (section 2).
 
     Returns None if no bound is found quickly.
@@ -1041,27 +1057,29 @@ def bound_variation_by_balls(run: Run) -> arb | None:
     with suppress(Unverified):
         found = arb(sum((count * pair.evaluate_curve_ball(arb(0)) for pair, count in run.items()), arb(0)).upper())
     with suppress(Unverified):
-        if compute_infinity_ball_of_run(run).is_zero():
-            squares = compute_moment_ball_of_run(run, 1.0, 64)
+        if compute_verified_infinity_of_run(run).is_zero():
+            squares = compute_verified_moment_ball_of_run(run, 1.0, 64)
             half = arb(((squares - 1).max(arb(0)).sqrt() / 2).upper())
             found = half if found is None or not found < half else found
     return found
 
 
-def bound_delta_by_moment_ball(run: Run, epsilon: arb) -> arb:
+def bound_verified_delta_by_moment(run: Run, epsilon: arb) -> arb:
     """Returns Chernoff's bound of delta, by one moment (section 3)."""
 
     def evaluate_bound(c: float) -> arb:
         """Returns log(kappa(c) E e^{cY} e^{-c epsilon}), where kappa(c) = c^c / (1 + c)^(1 + c)."""
         kappa = arb(c) * arb(c).log() - (1 + arb(c)) * (1 + arb(c)).log()
-        return kappa - c * epsilon + compute_moment_ball_of_run(run, c, ctx.prec).log()
+        return kappa - c * epsilon + compute_verified_moment_ball_of_run(run, c, ctx.prec).log()
 
     ctx.prec = 100
-    best = search_exponent_of_proof(lambda c: float(evaluate_bound(c).mid()), 1e-4, 1e4, 1e-9)
-    return arb((evaluate_bound(best).exp() + compute_infinity_ball_of_run(run)).upper())
+    best = search_exponent_of_certificate(lambda c: float(evaluate_bound(c).mid()), 1e-4, 1e4, 1e-9)
+    return arb((evaluate_bound(best).exp() + compute_verified_infinity_of_run(run)).upper())
 
 
-def search_exponent_of_proof(bound: Callable[[float], float], least: float, most: float, accuracy: float) -> float:
+def search_exponent_of_certificate(
+    bound: Callable[[float], float], least: float, most: float, accuracy: float
+) -> float:
     """Returns a c between ``least`` and ``most`` that nearly minimises a bound. Nothing is proved here.
 
     Golden sections of log c end at a range of length ``accuracy``.
@@ -1097,20 +1115,20 @@ class InversionPlan(NamedTuple):
     """Each pair's ``bound_decay_by_ball`` function, and the pair's count."""
 
 
-def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
+def plan_verified_inversion(run: Run, epsilon: arb, bits: int) -> InversionPlan:
     """Returns a plan whose errors are about 2^-``bits`` times delta. Raises Unverified if it needs too many points."""
     ctx.prec = 64
     at = float(epsilon.mid())
     logs: dict[float, float] = {0.0: 0.0}
 
     def estimate_exponent(c: float) -> float:
-        """Returns an estimate of the logarithm of Chernoff's bound of delta (``bound_delta_by_moment_ball``)."""
+        """Returns an estimate of the logarithm of Chernoff's bound of delta (``bound_verified_delta_by_moment``)."""
         if c not in logs:
-            moment = float(compute_moment_ball_of_run(run, c, 30).log().mid())
+            moment = float(compute_verified_moment_ball_of_run(run, c, 30).log().mid())
             logs[c] = moment - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
         return logs[c]
 
-    c = search_exponent_of_proof(estimate_exponent, 1e-2, 2e3, 0.1)
+    c = search_exponent_of_certificate(estimate_exponent, 1e-2, 2e3, 0.1)
     level = estimate_exponent(c) - 6 - bits * LN2
     # The sum over points adds copies of the loss, shifted by multiples of 2 pi/h. Chernoff's bounds at c f limit the
     # copies on either side: f > 1 on one side, f < 1 on the other.
@@ -1131,14 +1149,14 @@ def plan_inversion_of_proof(run: Run, epsilon: arb, bits: int) -> InversionPlan:
             raise Unverified("the characteristic function decays too slowly for the contour")
 
 
-def invert_transform_by_balls(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
+def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
-    plan = plan_inversion_of_proof(run, epsilon, bits)
+    plan = plan_verified_inversion(run, epsilon, bits)
     c, h, n = plan.c, plan.h, plan.n
     ctx.prec = bits + 80
     values = [acb(1)] * n
     for pair, count in run.items():
-        moments = pair.compute_moment_balls(c, h, n, bits + 30)
+        moments = pair.compute_verified_moment_balls(c, h, n, bits + 30)
         values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
     total = arb(0)
     for k, value in enumerate(values):
@@ -1153,9 +1171,9 @@ def invert_transform_by_balls(run: Run, epsilon: arb, bits: int, scale: float) -
     for a in map(arb, plan.aliases):
         term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
         if a > 0:
-            term *= a**a / (1 + a) ** (1 + a) * compute_moment_ball_of_run(run, float(a), 40)
+            term *= a**a / (1 + a) ** (1 + a) * compute_verified_moment_ball_of_run(run, float(a), 40)
         excess += term
-    beyond = compute_infinity_ball_of_run(run)
+    beyond = compute_verified_infinity_of_run(run)
     return (total - tail - excess + beyond).lower(), (total + tail + beyond).upper()
 
 
@@ -1166,7 +1184,7 @@ class SampledGaussians(NamedTuple):
     q: arb
     steps: int
 
-    def evaluate_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
+    def evaluate_verified_ray_log(self, p: acb, turn: acb, gamma: float, analytic: bool = False) -> acb:
         """Returns log B at h = e^{p + turn} (section 5).
 
         Here h = ln(1 + e^t) for a normal variable t. B is the density of h with respect to p, times e^{gamma h}.
@@ -1210,11 +1228,13 @@ class SampledGaussians(NamedTuple):
     def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
         low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
-        WORK.count_proof_work(15_000)
+        WORK.count_certificate_work(15_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
         def evaluate_norm(p: acb, analytic: bool) -> acb:
-            both = self.evaluate_ray_log(p, up, gamma, analytic) + self.evaluate_ray_log(p, down, gamma, analytic)
+            both = self.evaluate_verified_ray_log(p, up, gamma, analytic) + self.evaluate_verified_ray_log(
+                p, down, gamma, analytic
+            )
             return (both / 2).exp()
 
         inside = acb.integral(
@@ -1224,22 +1244,24 @@ class SampledGaussians(NamedTuple):
             raise Unverified("an integral along a ray takes too much work")
         return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
-    def sum_along_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
+    def sum_along_verified_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
         """Returns section 5's sum 1 + D for each of ``points``, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
         one, middle, other = (self.bound_ray_norm(beta * k / 2, gamma) for k in (1, 2, 3))
         low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need)
-        WORK.count_proof_work(20 * ((high - low) / plan.step + len(points)))
+        WORK.count_certificate_work(20 * ((high - low) / plan.step + len(points)))
         first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
         if last - first + len(points) > 2 * 10**5:
             raise Unverified("the rays take too many nodes")
         turn = (arb.pi() + beta) / 2
-        weights = [s * self.evaluate_ray_log(acb(s * i), acb(0, beta), gamma).exp() for i in range(first, last + 1)]
+        weights = [
+            s * self.evaluate_verified_ray_log(acb(s * i), acb(0, beta), gamma).exp() for i in range(first, last + 1)
+        ]
         waves = [acb(s * k, turn).exp().exp() for k in range(first + points[0], last + points[-1] + 1)]
         least = arb(2) ** -ctx.prec  # the product takes much longer if its factors also have much smaller numbers
         blank = acb(arb(0, least), arb(0, least))
         waves, weights = ([x if abs(x) > least else blank for x in numbers] for numbers in (waves, weights))
-        WORK.count_proof_work(4 * len(waves) * (0.6 + ctx.prec / 60), of_balls=False)
+        WORK.count_certificate_work(4 * len(waves) * (0.6 + ctx.prec / 60), of_balls=False)
         sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
         rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
         error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
@@ -1247,7 +1269,7 @@ class SampledGaussians(NamedTuple):
         return [found + blur for found in sums], middle
 
 
-def list_steps_for_rays(run: Run) -> list[SampledGaussians]:
+def list_steps_of_verified_rays(run: Run) -> list[SampledGaussians]:
     """Returns the steps of a run. The list is empty unless all are Gaussians on Poisson samples under "remove"."""
     found = []
     for pair, count in run.items():
@@ -1273,14 +1295,14 @@ class RayPlan(NamedTuple):
     """Logarithm of the ratio between the largest terms of the sums and the error that is allowed."""
 
 
-def set_precision_of_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
+def set_precision_of_verified_rays(run: Run, precision: int) -> tuple[list[SampledGaussians], arb]:
     """Sets the precision. Returns the run's steps, and lambda: the sum of -log(1 - q) over all steps."""
     ctx.prec = precision
-    found = list_steps_for_rays(run)
+    found = list_steps_of_verified_rays(run)
     return found, -sum((each.steps * (1 - each.q).log() for each in found), arb(0))
 
 
-def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: arb) -> arb:
+def sum_verified_single_steps(steps: list[SampledGaussians], lost: arb, epsilon: arb) -> arb:
     """Returns d_1, the part of delta that comes from single steps (docs/theory/rays.md, section 1)."""
     total, above = arb(0), (epsilon + lost).expm1()
     for each in steps:
@@ -1291,9 +1313,9 @@ def sum_single_steps_of_rays(steps: list[SampledGaussians], lost: arb, epsilon: 
     return (-lost).exp() * total
 
 
-def plan_rays_of_proof(run: Run, epsilon: arb, bits: int, scale: float) -> RayPlan:
+def plan_verified_rays(run: Run, epsilon: arb, bits: int, scale: float) -> RayPlan:
     """Returns a plan whose errors are about 2^-``bits`` times ``scale``."""
-    steps, lost = set_precision_of_rays(run, 64)
+    steps, lost = set_precision_of_verified_rays(run, 64)
     spread = sum(each.steps * float(each.sigma.mid()) ** 2 for each in steps)
     beta = min(0.4, math.sqrt(2 * bits * LN2 / spread))
 
@@ -1304,24 +1326,24 @@ def plan_rays_of_proof(run: Run, epsilon: arb, bits: int, scale: float) -> RayPl
         return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c)
 
     level, c = min((estimate_level(c), c) for c in (0.75, 2.0, 4.0, 8.0, 16.0, 32.0))
-    need = level - math.log(max(scale, 1e-300)) + bits * LN2 + 8
+    need = max(level - math.log(max(scale, 1e-300)) + bits * LN2, 0.0) + 8
     return RayPlan(beta, c, math.pi * beta / need, need)
 
 
-def sum_balls_along_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
+def sum_balls_along_verified_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta for a removed record that few samples include, by integrals along rays (section 5)."""
-    steps, lost = set_precision_of_rays(run, 256)
+    steps, lost = set_precision_of_verified_rays(run, 256)
     if not steps or float(lost.mid()) > 20 or not (epsilon + lost) > 0:
         raise Unverified("no few inclusions of a removed record")
-    plan = plan_rays_of_proof(run, epsilon, bits, scale)
-    steps, lost = set_precision_of_rays(run, math.ceil(plan.need / LN2) + 100)
+    plan = plan_verified_rays(run, epsilon, bits, scale)
+    steps, lost = set_precision_of_verified_rays(run, math.ceil(plan.need / LN2) + 100)
     beta, s, c, e = arb(plan.beta), arb(plan.step), plan.c, epsilon + lost
     psi = (arb.pi() - beta) / 2
     last = max(c, plan.need / (float(e.mid()) * math.sin(plan.beta / 2)))
     points = range(math.floor(-plan.need / plan.step), math.ceil(math.log(last) / plan.step) + 1)
     products, single, wide, trust = [acb(1)] * len(points), [acb(0)] * len(points), arb(1), arb(1)
     for each in steps:
-        sums, norm = each.sum_along_ray(plan, points)
+        sums, norm = each.sum_along_verified_ray(plan, points)
         products = [product * found**each.steps for product, found in zip(products, sums, strict=True)]
         single = [linear + each.steps * (found - 1) for linear, found in zip(single, sums, strict=True)]
         wide, trust = wide + each.steps * (norm + 1), trust * norm**each.steps
@@ -1336,18 +1358,20 @@ def sum_balls_along_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tup
     error = bound * arb.pi() / c / ((arb.pi() * beta / s).exp() - 1)
     error += bound * start / arb(c) ** 2 + bound * (-end * fall).exp() / (end**2 * fall)
     ahead = (-lost - c * e).exp() / arb.pi()
-    value = (s * total + arb(0, error.abs_upper())) * ahead + sum_single_steps_of_rays(steps, lost, epsilon)
+    value = (s * total + arb(0, error.abs_upper())) * ahead + sum_verified_single_steps(steps, lost, epsilon)
     return value.lower(), value.upper()
 
 
-def sum_balls_along_reversed_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
+def sum_balls_along_verified_reversed_rays(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
     """Returns bounds of delta for an added record, from the curve of a removed record at -``epsilon`` (section 1)."""
     x = epsilon.exp()
-    least, most = sum_balls_along_rays(reverse_pairs_of_run(run), -epsilon, bits, scale / float(x.mid()))
+    least, most = sum_balls_along_verified_rays(
+        reverse_verified_pairs_of_run(run), -epsilon, bits, scale / float(x.mid())
+    )
     return 1 - x + x * least, 1 - x + x * most
 
 
-class ProofGridMeasure(NamedTuple):
+class VerifiedGridMeasure(NamedTuple):
     """A privacy loss distribution on a lattice. ``infinity`` is P's mass at an infinite loss.
 
     The finite losses are at the lattice points from ``start`` on. Their masses are integers times 2^-bits.
@@ -1358,7 +1382,7 @@ class ProofGridMeasure(NamedTuple):
     infinity: arb
 
 
-class ProofGridPlan(NamedTuple):
+class VerifiedGridPlan(NamedTuple):
     """Plan of a composition on a lattice of spacing ``h``, with masses in units of 2^-bits.
 
     Masses below 2^-cut may be moved. If ``high`` (for an upper bound), they move to larger losses. Otherwise, they move
@@ -1370,7 +1394,7 @@ class ProofGridPlan(NamedTuple):
     cut: int
     high: bool
 
-    def trim_proof_grid_ends(self, found: ProofGridMeasure) -> ProofGridMeasure:
+    def trim_verified_grid_ends(self, found: VerifiedGridMeasure) -> VerifiedGridMeasure:
         """Returns the distribution without the faint masses at its two ends.
 
         For an upper bound, low masses move up to the first point that is kept, and high masses move to infinity. For a
@@ -1389,9 +1413,11 @@ class ProofGridPlan(NamedTuple):
             infinity += arb(above) / 2**self.bits
         elif kept:
             kept[-1] += above
-        return ProofGridMeasure(fmpz_poly(kept), found.start + left, infinity)
+        return VerifiedGridMeasure(fmpz_poly(kept), found.start + left, infinity)
 
-    def multiply_proof_grid_measures(self, one: ProofGridMeasure, other: ProofGridMeasure) -> ProofGridMeasure:
+    def multiply_verified_grid_measures(
+        self, one: VerifiedGridMeasure, other: VerifiedGridMeasure
+    ) -> VerifiedGridMeasure:
         """Convolves two distributions, rounded outward."""
         length = one.masses.length() + other.masses.length()
         heights = one.masses.height_bits() + other.masses.height_bits()
@@ -1399,25 +1425,25 @@ class ProofGridPlan(NamedTuple):
             raise Unverified("masses on a lattice exceed 1")
         if length > MOST_POINTS:
             raise Unverified("a lattice has too many points")
-        WORK.count_proof_work(length * (0.6 + self.bits / 250), of_balls=False)
+        WORK.count_certificate_work(length * (0.6 + self.bits / 250), of_balls=False)
         product = one.masses * other.masses // fmpz_poly([1 << self.bits])
         if self.high:
             product += fmpz_poly([1] * (one.masses.length() + other.masses.length() - 1))
         infinity = 1 - (1 - one.infinity) * (1 - other.infinity)
-        return self.trim_proof_grid_ends(ProofGridMeasure(product, one.start + other.start, infinity))
+        return self.trim_verified_grid_ends(VerifiedGridMeasure(product, one.start + other.start, infinity))
 
-    def raise_proof_grid_measure(self, base: ProofGridMeasure, count: int) -> ProofGridMeasure:
+    def raise_verified_grid_measure(self, base: VerifiedGridMeasure, count: int) -> VerifiedGridMeasure:
         """Convolves ``count`` copies of ``base``."""
         found = None
         while count:
             if count & 1:
-                found = base if found is None else self.multiply_proof_grid_measures(found, base)
+                found = base if found is None else self.multiply_verified_grid_measures(found, base)
             count >>= 1
-            base = self.multiply_proof_grid_measures(base, base) if count else base
+            base = self.multiply_verified_grid_measures(base, base) if count else base
         assert found is not None
         return found
 
-    def move_to_proof_grid(self, kept: dict[int, fmpz], away: dict[int, arb], length: int) -> list[fmpz]:
+    def move_to_verified_grid(self, kept: dict[int, fmpz], away: dict[int, arb], length: int) -> list[fmpz]:
         """Returns one mass for each of ``length`` lattice points. The losses of this mass are at or above the point.
 
         Mass i of ``kept`` has a loss that is ``away[i]`` above point i. A mass below its point is merged with a part of
@@ -1429,7 +1455,7 @@ class ProofGridPlan(NamedTuple):
             i = point = filled[rank]
             lack, mass = arb((-away[i]).upper()), arb(kept[i])
             if lack > 0:
-                taken = self.take_masses_above(i, mass * (lack.exp() - 1), done, filled[rank + 1 : rank + 401])
+                taken = self.take_verified_masses_above(i, mass * (lack.exp() - 1), done, filled[rank + 1 : rank + 401])
                 if taken:
                     for j, part in taken.items():
                         done[j] -= part
@@ -1458,7 +1484,7 @@ class ProofGridPlan(NamedTuple):
             done[point] += kept[i]
         return done
 
-    def take_masses_above(self, i: int, need: arb, done: list[fmpz], above: list[int]) -> dict[int, fmpz]:
+    def take_verified_masses_above(self, i: int, need: arb, done: list[fmpz], above: list[int]) -> dict[int, fmpz]:
         """Returns parts w_j of the masses ``done`` at points j > i with sum w_j (1 - e^{-h (j - i)}) >= ``need``.
 
         Nearer points come first, and those with less than 1/32 of what is needed are passed over. Returns nothing if
@@ -1477,7 +1503,7 @@ class ProofGridPlan(NamedTuple):
             need = arb((need - gain * arb(done[j])).upper())
         return {}
 
-    def round_proof_grid_mass(self, mass: arb) -> fmpz:
+    def round_verified_grid_mass(self, mass: arb) -> fmpz:
         """Returns a mass in units of 2^-bits, rounded outward."""
         scaled = mass * (arb(2) ** self.bits)
         rounded = scaled.upper().ceil() if self.high else scaled.lower().floor()
@@ -1489,13 +1515,13 @@ class ProofGridPlan(NamedTuple):
 MOST_POINTS, MOST_TERMS = 2**21, 5 * 10**6
 
 
-def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
+def choose_verified_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
     """Returns estimates of two losses beyond which P has less than 2^-cut. Nothing is proved here."""
     infinity, faint = pair.compute_infinity_ball(), arb(2) ** -cut
     ends = []
 
     def is_inside(sign: int, y: float) -> bool:
-        p = pair.compute_tail_balls(arb(sign * y))[0]
+        p = pair.compute_verified_tail_balls(arb(sign * y))[0]
         return not (1 - p if sign < 0 else p - infinity) < faint
 
     for sign in (-1, 1):
@@ -1510,11 +1536,11 @@ def choose_proof_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
     return ends[0], max(ends[1], ends[0] + 2.0**-20)
 
 
-def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
+def estimate_certificate_loss_variance(pair: Pair, low: float, end: float) -> float:
     """Returns an estimate of the variance under P of the loss within a range. Nothing is proved here."""
 
     def estimate_tail(y: float) -> float:
-        return float(pair.compute_tail_balls(arb(y))[0].mid())
+        return float(pair.compute_verified_tail_balls(arb(y))[0].mid())
 
     cells = [(0.0, low, end, estimate_tail(low), estimate_tail(end))]
     for _ in range(200):  # the cell that contributes the most is halved
@@ -1528,34 +1554,34 @@ def estimate_variance_of_loss(pair: Pair, low: float, end: float) -> float:
     return sum(((y - mean) ** 2 + width**2 / 4) * mass for y, width, mass in found)
 
 
-def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
+def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
     cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
     ctx.prec = bits + 60
-    ranges = {pair: choose_proof_grid_range(pair, cut + count.bit_length()) for pair in run}
-    spread = sum(run[pair] * estimate_variance_of_loss(pair, *ends) for pair, ends in ranges.items())
+    ranges = {pair: choose_verified_grid_range(pair, cut + count.bit_length()) for pair in run}
+    spread = sum(run[pair] * estimate_certificate_loss_variance(pair, *ends) for pair, ends in ranges.items())
     longest = max(end - low for low, end in ranges.values())
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
                 2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
     step = arb(whole / size)
-    anchors = {pair: pair.list_proof_grid_anchors() for pair in run}
+    anchors = {pair: pair.list_verified_grid_anchors() for pair in run}
     anchored = [(abs(gaps[1] - gaps[0]), run[pair] * (ranges[pair][1] - ranges[pair][0]))
                 for pair, gaps in anchors.items() if len(gaps) == 2]  # fmt: skip
     if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
         gap = max(anchored, key=lambda each: each[1])[0]
         step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
-    plan, total, offset = ProofGridPlan(step, bits, cut, high), None, arb(0)
+    plan, total, offset = VerifiedGridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
         first = anchors[pair][0] if anchors[pair] else arb(0)
-        for joined, together, copies in join_steps_for_grid(pair, times, first, step):
-            ends = ranges[pair] if together == 1 else choose_proof_grid_range(joined, cut + count.bit_length())
-            layout = plan_proof_grid_layout(plan, first * together, ends, epsilon, scale)
-            law, origin = (build_upper_proof_grid if high else build_lower_proof_grid)(joined, plan, layout)
+        for joined, together, copies in join_steps_for_verified_grid(pair, times, first, step):
+            ends = ranges[pair] if together == 1 else choose_verified_grid_range(joined, cut + count.bit_length())
+            layout = plan_verified_grid_layout(plan, first * together, ends, epsilon, scale)
+            law, origin = (build_upper_verified_grid if high else build_lower_verified_grid)(joined, plan, layout)
             offset += copies * origin
-            power = plan.raise_proof_grid_measure(plan.trim_proof_grid_ends(law), copies)
-            total = power if total is None else plan.multiply_proof_grid_measures(total, power)
+            power = plan.raise_verified_grid_measure(plan.trim_verified_grid_ends(law), copies)
+            total = power if total is None else plan.multiply_verified_grid_measures(total, power)
     assert total is not None
     first = math.floor(float(((epsilon - offset) / step).mid())) - 1 - total.start
     first = min(max(first, 0), max(total.masses.length() - 1, 0))
@@ -1570,7 +1596,7 @@ def compose_on_proof_grid(run: Run, epsilon: arb, size: int, scale: float, high:
     return total.infinity + (mass - there * other) / (arb(2) ** bits)
 
 
-def join_steps_for_grid(pair: Pair, times: int, origin: arb, step: arb) -> list[tuple[Pair, int, int]]:
+def join_steps_for_verified_grid(pair: Pair, times: int, origin: arb, step: arb) -> list[tuple[Pair, int, int]]:
     """Returns pairs of several steps each, the numbers of these steps, and the numbers of copies.
 
     Losses that are no lattice points have to be moved over the distance to their neighbours, which is shorter for the
@@ -1580,14 +1606,16 @@ def join_steps_for_grid(pair: Pair, times: int, origin: arb, step: arb) -> list[
         return [(pair, 1, times)]
     noticed = [y for y, p in pair.build_atom_balls().atoms if p > 1e-20 or p * (-y).exp() > 1e-20]
     places = [float(((y - origin) / step).mid()) for y in noticed]
-    together = max(k for k in (1, 2, 3, 4) if k <= times and count_outcome_balls(len(noticed), k) <= MOST_ATOMS)
+    together = max(
+        k for k in (1, 2, 3, 4) if k <= times and count_verified_outcome_balls(len(noticed), k) <= MOST_ATOMS
+    )
     if together == 1 or all(abs(place - round(place)) < 1e-6 for place in places):
         return [(pair, 1, times)]
     copies, rest = divmod(times, together)
-    return [(pair.join_steps(k), k, n) for k, n in ((together, copies), (rest, 1)) if k]
+    return [(pair.join_verified_steps(k), k, n) for k, n in ((together, copies), (rest, 1)) if k]
 
 
-class ProofGridLayout(NamedTuple):
+class VerifiedGridLayout(NamedTuple):
     """A choice of cells of a pair's losses, each of one lattice point or more. Nothing has to be proved about it."""
 
     origin: arb
@@ -1596,7 +1624,7 @@ class ProofGridLayout(NamedTuple):
     importance: Callable[[float], float]
     """Function of a loss. It estimates delta of the other steps at epsilon minus the loss, divided by delta."""
 
-    def cut_proof_grid_cells(self, pair: Pair, h: arb, shift: float) -> tuple[list[int], list[tuple[arb, arb]]]:
+    def cut_verified_grid_cells(self, pair: Pair, h: arb, shift: float) -> tuple[list[int], list[tuple[arb, arb]]]:
         """Returns the indices i at which the losses are cut, at origin + (i + ``shift``) h, and the pair's tails there.
 
         The cell whose width costs the most is halved until all wide cells together cost little, compared with cells of
@@ -1607,8 +1635,8 @@ class ProofGridLayout(NamedTuple):
 
         def compute_tails(i: int) -> tuple[arb, arb]:
             if i not in tails:
-                WORK.count_proof_work(10)
-                tails[i] = pair.compute_tail_balls(self.origin + h * (i + shift))
+                WORK.count_certificate_work(10)
+                tails[i] = pair.compute_verified_tail_balls(self.origin + h * (i + shift))
             return tails[i]
 
         def compute_cell_cost(i: int, j: int) -> float:
@@ -1627,26 +1655,28 @@ class ProofGridLayout(NamedTuple):
         return indices, [tails[i] for i in indices]
 
 
-def plan_proof_grid_layout(
-    plan: ProofGridPlan, origin: arb, ends: tuple[float, float], epsilon: arb, scale: float
-) -> ProofGridLayout:
+def plan_verified_grid_layout(
+    plan: VerifiedGridPlan, origin: arb, ends: tuple[float, float], epsilon: arb, scale: float
+) -> VerifiedGridLayout:
     """Returns the layout of a range of losses, for a delta of about ``scale`` at ``epsilon``."""
     low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
     if high - low > MOST_POINTS:
         raise Unverified("a lattice has too many points")
     most = -math.log(max(scale, 1e-300))
     rate = 1.5 * most / max(float(epsilon.mid()), float(plan.h.mid()))
-    return ProofGridLayout(
+    return VerifiedGridLayout(
         origin, math.floor(low) - 2, math.ceil(high) + 1, lambda y: math.exp(min(max(rate * y, 0.0), most))
     )
 
 
-def build_upper_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLayout) -> tuple[ProofGridMeasure, arb]:
+def build_upper_verified_grid(
+    pair: Pair, plan: VerifiedGridPlan, layout: VerifiedGridLayout
+) -> tuple[VerifiedGridMeasure, arb]:
     """Returns a distribution that dominates the pair's own, and the origin of its points.
 
     The mass of each cell moves to the two ends of the cell, so that the cell keeps its mass under P and Q.
     """
-    indices, tails = layout.cut_proof_grid_cells(pair, plan.h, 0.0)
+    indices, tails = layout.cut_verified_grid_cells(pair, plan.h, 0.0)
     masses = dict.fromkeys(indices, arb(0))
     for (i, here), (j, there) in pairwise(zip(indices, tails, strict=True)):
         p, q = here[0] - there[0], here[1] - there[1]
@@ -1659,17 +1689,19 @@ def build_upper_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLay
     infinity = (tails[-1][0] - beyond).max(arb(0))
     rounded = [fmpz(0)] * (indices[-1] - indices[0] + 1)
     for i, mass in masses.items():
-        rounded[i - indices[0]] = plan.round_proof_grid_mass(mass)
-    return ProofGridMeasure(fmpz_poly(rounded), indices[0], arb(infinity.upper())), layout.origin
+        rounded[i - indices[0]] = plan.round_verified_grid_mass(mass)
+    return VerifiedGridMeasure(fmpz_poly(rounded), indices[0], arb(infinity.upper())), layout.origin
 
 
-def build_lower_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLayout) -> tuple[ProofGridMeasure, arb]:
+def build_lower_verified_grid(
+    pair: Pair, plan: VerifiedGridPlan, layout: VerifiedGridLayout
+) -> tuple[VerifiedGridMeasure, arb]:
     """Returns a distribution that the pair's own dominates, and the origin of its points.
 
     All outputs of a cell are merged into one output, whose loss is then moved to a lattice point.
     """
     origin = layout.origin
-    indices, tails = layout.cut_proof_grid_cells(pair, plan.h, -0.5)
+    indices, tails = layout.cut_verified_grid_cells(pair, plan.h, -0.5)
     cuts = [origin + plan.h * (i - 0.5) for i in indices]
     points = [0] * (len(indices) - 1)
     infinity, faint = pair.compute_infinity_ball(), arb(2) ** -plan.cut * 2**-5 / len(cuts)
@@ -1691,13 +1723,13 @@ def build_lower_proof_grid(pair: Pair, plan: ProofGridPlan, layout: ProofGridLay
             for k in range(1, len(cuts) - 1):
                 most = 0.24 * float(plan.h.mid()) * min(indices[k] - indices[k - 1], indices[k + 1] - indices[k])
                 cuts[k] = (cuts[k] + min(max(-(far[k - 1] + far[k]) / 2, -most), most)).mid()
-            WORK.count_proof_work(10 * len(cuts))
-            tails = [pair.compute_tail_balls(y) for y in cuts]
-    kept = {i - indices[0]: plan.round_proof_grid_mass(p)
+            WORK.count_certificate_work(10 * len(cuts))
+            tails = [pair.compute_verified_tail_balls(y) for y in cuts]
+    kept = {i - indices[0]: plan.round_verified_grid_mass(p)
             for i, (p, _) in zip(points, cells, strict=True) if p > faint}  # fmt: skip
     moved = {i - indices[0]: each for i, each in zip(points, away, strict=True)}
-    masses = plan.move_to_proof_grid(kept, moved, indices[-1] - indices[0])
-    return ProofGridMeasure(fmpz_poly(masses), indices[0], arb(infinity.lower()).max(arb(0))), origin
+    masses = plan.move_to_verified_grid(kept, moved, indices[-1] - indices[0])
+    return VerifiedGridMeasure(fmpz_poly(masses), indices[0], arb(infinity.lower()).max(arb(0))), origin
 
 
 # ---- The table of dominating pairs -----------------------------------------------------------------------------------
@@ -1716,12 +1748,12 @@ class TableRow(NamedTuple):
     """True if, at each epsilon, some mechanism attains the first pair's curve, not always the same mechanism."""
 
 
-def build_exact_table_row(pair: Pair) -> TableRow:
+def build_exact_verified_row(pair: Pair) -> TableRow:
     """Returns the row of a mechanism that has exactly the curve of ``pair``."""
     return TableRow([(pair, 1)], [[(pair, 1)]])
 
 
-def _build_response_atoms(e: Fraction) -> Atoms:
+def _build_verified_response_atoms(e: Fraction) -> Atoms:
     """Returns the pair of binary randomised response with parameter ``e``."""
 
     def compute_table() -> AtomTable:
@@ -1731,17 +1763,17 @@ def _build_response_atoms(e: Fraction) -> Atoms:
     return Atoms(("response", e), compute_table, True)
 
 
-def _build_approximate_atoms(e: Fraction, d: Fraction) -> Atoms:
+def _build_verified_approximate_atoms(e: Fraction, d: Fraction) -> Atoms:
     """Returns the pair that reveals everything with probability ``d`` and is otherwise randomised response at ``e``."""
 
     def compute_table() -> AtomTable:
-        atoms = _build_response_atoms(e).build_atom_balls().atoms if e else [(arb(0), arb(1))]
+        atoms = _build_verified_response_atoms(e).build_atom_balls().atoms if e else [(arb(0), arb(1))]
         return AtomTable([(y, p * to_ball(1 - d)) for y, p in atoms] if d < 1 else [], to_ball(d), to_ball(d))
 
     return Atoms(("approximate", e, d), compute_table, True)
 
 
-def _build_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
+def _build_verified_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
     """Returns the pair of the worst (e, d)-DP mechanism when a record of a Poisson sample is replaced.
 
     The outputs are in [0, 1], which consists of layers where the densities are constant.
@@ -1772,7 +1804,7 @@ def _build_replaced_class_atoms(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
     return Atoms(("class", e, d, q), compute_table, True)
 
 
-def _build_randomized_response_atoms(p: Fraction, buckets: int) -> Atoms:
+def _build_verified_randomized_response_atoms(p: Fraction, buckets: int) -> Atoms:
     """Returns the pair of an answer that is uniform over ``buckets`` with probability ``p``, and else the truth.
 
     The pair compares two different truths of one person.
@@ -1787,11 +1819,11 @@ def _build_randomized_response_atoms(p: Fraction, buckets: int) -> Atoms:
     return Atoms(("randomized response", p, buckets), compute_table, True)
 
 
-def _build_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
+def _build_verified_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and around 0, with probability proportional to e^{-|n|/scale}."""
 
     def compute_table() -> AtomTable:
-        WORK.count_proof_work(10 * s)
+        WORK.count_certificate_work(10 * s)
         odds = (-to_ball(1 / scale)).exp()
         middle = [((1 - odds) * odds ** (s - n) / (1 + odds)) for n in range(1, s)]
         masses = [odds**s / (1 + odds), *middle, 1 / (1 + odds)]
@@ -1800,7 +1832,7 @@ def _build_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
     return Atoms(("discrete Laplace", scale, s), compute_table, True)
 
 
-def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
+def _build_verified_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> AtomTable:
@@ -1808,7 +1840,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
         most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
         if most + s > MOST_ATOMS:
             raise Unverified("discrete noise has too many values")
-        WORK.count_proof_work(30 * (most + s))
+        WORK.count_certificate_work(30 * (most + s))
         weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
         beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
         total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
@@ -1824,7 +1856,7 @@ def _build_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
 MOST_ATOMS = 20_000
 
 
-def _list_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
+def _list_verified_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
     """Returns the distances by which a record may move the mean of Gaussian noise, with their probabilities.
 
     The record is in the Poisson sample with probability ``q``.
@@ -1841,20 +1873,22 @@ def _list_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
     return tuple(sorted(drawn.items()))
 
 
-def _build_given_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_given_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a pair that is given by a table of losses."""
     if m["relation"] not in ("any", "replace" if k == 2 else "add_or_remove"):
         raise Unverified(f"the given losses are about {m['relation']}")
-    found = lower = _build_given_atoms(m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"])
+    found = lower = _build_verified_given_atoms(
+        m, (m["losses"], m["probabilities"], m["infinity"]), m["minus_infinity"]
+    )
     if m["optimistic"]:
-        lower = _build_given_atoms(m, m["optimistic"], None)
-    _check_given_losses(m, found, lower)
+        lower = _build_verified_given_atoms(m, m["optimistic"], None)
+    _check_losses_of_certificate(m, found, lower)
     if k == 1 or m["mirrored"]:
         return TableRow([(found, 1)], [[(lower, 1)]])
     return TableRow([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
 
 
-def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
+def _check_losses_of_certificate(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
     """Raises Unverified if no mechanism can have the given losses."""
     ctx.prec, slack = 64, 2 * m["loss_error"]
     given = list(zip(m["losses"], m["probabilities"], strict=True))
@@ -1863,7 +1897,7 @@ def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
         raise Unverified("the probabilities of given losses are not those of P")
     back = Atoms(("checked", *upper.name), upper.build_atom_balls).reverse_pair()
     points = {*m["losses"], *(m["optimistic"][0] if m["optimistic"] else ()), *(-y for y in m["losses"])}
-    WORK.count_proof_work(4 * len(points) * len(given))
+    WORK.count_certificate_work(4 * len(points) * len(given))
     for y in map(to_ball, points):
         here = upper.evaluate_curve_ball(y)
         if m["mirrored"] and not m["optimistic"] and abs(here - back.evaluate_curve_ball(y)) > to_ball(slack) + 1e-6:
@@ -1872,7 +1906,7 @@ def _check_given_losses(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
             raise Unverified("the optimistic pair is not dominated")
 
 
-def _build_given_atoms(
+def _build_verified_given_atoms(
     m: dict[str, Any], given: tuple[list[Fraction], list[Fraction], Fraction], most: Fraction | None
 ) -> Atoms:
     """Returns a pair, in balls, that stands for all pairs with losses within ``loss_error`` of the given losses.
@@ -1906,16 +1940,16 @@ def _build_given_atoms(
     return Atoms(name, compute_table, m["mirrored"])
 
 
-def _build_concentrated_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_concentrated_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of zCDP. The class contains the composition of a Gaussian and randomised response."""
     rho, xi = m["rho"], m["xi"]
     if not rho:
-        return _build_class_row(xi, Fraction(0), k)
-    response = _build_class_row(xi, Fraction(0), k).lower[0]
+        return _build_verified_class_row(xi, Fraction(0), k)
+    response = _build_verified_class_row(xi, Fraction(0), k).lower[0]
     return TableRow([(Concentrated(rho, xi, k == 2), 1)], [[(Normal(2 * rho * k**2), 1), *response]])
 
 
-def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of discrete Gaussian noise on vectors.
 
     The lower ends come from two differences of neighbouring vectors: a single large entry, and many entries of 1.
@@ -1925,8 +1959,8 @@ def _build_discrete_vector_row(m: dict[str, Any], k: int) -> TableRow:
     if whole:
         ones = min(m["dimensions"], math.floor(longest**2))
         axis, spread = (
-            _build_discrete_gaussian_atoms(m["sigma"], k * whole),
-            _build_discrete_gaussian_atoms(m["sigma"], k),
+            _build_verified_discrete_gaussian_atoms(m["sigma"], k * whole),
+            _build_verified_discrete_gaussian_atoms(m["sigma"], k),
         )
         lower = [[(axis, 1)], [(spread, ones)]]
     return TableRow([(Concentrated((k * longest) ** 2 / (2 * m["sigma"] ** 2)), 1)], lower)
@@ -1936,39 +1970,41 @@ def _bound_share_by_ball(ball: arb) -> tuple[Fraction, Fraction]:
     """Returns the two ends of a ball, confined to [0, 1]. Raises Unverified if the ball is unbounded."""
     if not ball.is_finite():
         raise Unverified("a probability cannot be enclosed")
-    return max(convert_ball_to_fraction(ball.lower()), Fraction(0)), min(
-        convert_ball_to_fraction(ball.upper()), Fraction(1)
+    return max(convert_verified_ball_to_fraction(ball.lower()), Fraction(0)), min(
+        convert_verified_ball_to_fraction(ball.upper()), Fraction(1)
     )
 
 
-def _build_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a Poisson sample that is cut to a largest size.
 
     For the upper end, the adversary is told whether the sample was cut.
     """
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
     _refuse_given_losses(m)
-    poisson = _build_poisson_sample_row(m, k)
+    poisson = _build_verified_poisson_sample_row(m, k)
     if most >= n or q == 1:
-        return poisson if most >= n else _build_fixed_size_sample_row({**m, "sample_size": most}, k)
+        return poisson if most >= n else _build_verified_fixed_size_sample_row({**m, "sample_size": most}, k)
     ctx.prec = 256
     cut = to_ball(q).beta_lower(arb(most), arb(n - most), regularized=1)
     drawn = to_ball(q).beta_lower(arb(most + 1), arb(n - most), regularized=1) * most / n
-    plain, replaced = build_table_row(inner, 1), build_table_row(inner, 2)
+    plain, replaced = build_verified_table_row(inner, 1), build_verified_table_row(inner, 2)
     share = min(_bound_share_by_ball(drawn / cut)[1], Fraction(1))
     if k == 2 or m.get("special"):
-        fixed = _map_table_row(replaced, lambda pair: Joined(pair, share))
+        fixed = _map_verified_table_row(replaced, lambda pair: Joined(pair, share))
     else:
-        fixed = _map_table_row(replaced, lambda pair: sample_pair(pair, share))
+        fixed = _map_verified_table_row(replaced, lambda pair: sample_verified_pair(pair, share))
     together = _bound_share_by_ball((1 - cut) * to_ball(q) + drawn)[0]
     if not (fixed.upper and poisson.upper and share and together):
         raise Unverified("a cut sample has no pair in the table")
     told = Told(poisson.upper[0][0], fixed.upper[0][0], *_bound_share_by_ball(cut))
-    lower = _build_poisson_sample_row({**m, "sampling_probability": together}, k).lower if plain.upper else [[]]
+    lower = (
+        _build_verified_poisson_sample_row({**m, "sampling_probability": together}, k).lower if plain.upper else [[]]
+    )
     return TableRow([(told, 1)], lower)
 
 
-def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_draws_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a sample drawn with replacement. The record may be in the sample more than once."""
     size, n = m["sample_size"], m["dataset_size"]
     if size > 200:
@@ -1990,23 +2026,23 @@ def _build_draws_row(m: dict[str, Any], k: int) -> TableRow:
     behind = tuple((-shift, share) for shift, share in list_shifts(far, 1 - lost, Fraction(0)))
     upper: list[tuple[Pair, int]] = [(NormalMixtures(list_shifts(2, 1 - lost, Fraction(0)), behind), 1)]
     if lost:
-        upper.append((_build_approximate_atoms(Fraction(0), lost), 1))
+        upper.append((_build_verified_approximate_atoms(Fraction(0), lost), 1))
     attained = NormalMixtures(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
     orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_pair(), 1)]]
     return TableRow(upper, orders[:1] if m.get("special") else orders)
 
 
-def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_allocation_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a record that takes part in some steps drawn at random.
 
     The pair is exact for a mechanism with few losses. Otherwise the upper end composes all selected steps.
     """
     inner, steps, selected = m["mechanism"], m["steps"], m["selected"]
-    base = build_table_row(inner, 1)
+    base = build_verified_table_row(inner, 1)
     if selected == steps:
         upper, *lists = [[(pair, n * steps) for pair, n in one] for one in (base.upper, *base.lower)]
         return TableRow(upper, lists)
-    lower = _map_table_row(base, lambda pair: sample_pair(pair, Fraction(selected, steps))).lower
+    lower = _map_verified_table_row(base, lambda pair: sample_verified_pair(pair, Fraction(selected, steps))).lower
     plain = TableRow([(pair, n * selected) for pair, n in base.upper], lower)
     pair = base.upper[0][0] if base.upper == base.lower[0] and [n for _, n in base.upper] == [1] else None
     if not isinstance(pair, Atoms):
@@ -2040,55 +2076,55 @@ def _build_allocation_row(m: dict[str, Any], k: int) -> TableRow:
                 away += weight
         return AtomTable(found, 1 - (1 - infinity) ** selected, away)
 
-    return build_exact_table_row(Atoms(("allocation", steps, selected, *pair.name), compute_table))
+    return build_exact_verified_row(Atoms(("allocation", steps, selected, *pair.name), compute_table))
 
 
-def _build_bounded_range_row(eta: Fraction) -> TableRow:
-    return TableRow([(Envelope(eta), 1)], [[(_build_response_atoms(eta / 2), 1)]], True) if eta else NOTHING
+def _build_verified_bounded_range_row(eta: Fraction) -> TableRow:
+    return TableRow([(Envelope(eta), 1)], [[(_build_verified_response_atoms(eta / 2), 1)]], True) if eta else NOTHING
 
 
-def _build_class_row(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) -> TableRow:
+def _build_verified_class_row(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) -> TableRow:
     """Returns the row of all (e, d)-DP mechanisms, or of their Poisson samples with probability ``q`` if k = 2."""
     if not e and not d:
         return NOTHING
-    return build_exact_table_row(
-        _build_replaced_class_atoms(e, d, q)
+    return build_exact_verified_row(
+        _build_verified_replaced_class_atoms(e, d, q)
         if k == 2
-        else _build_approximate_atoms(e, d)
+        else _build_verified_approximate_atoms(e, d)
         if d
-        else _build_response_atoms(e)
+        else _build_verified_response_atoms(e)
     )
 
 
-def _build_mixture_pair(shifts: Shifts, k: int) -> NormalMixtures:
+def _build_verified_mixture_pair(shifts: Shifts, k: int) -> NormalMixtures:
     return NormalMixtures(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
 
 
-def _build_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a Poisson sample. When a record is replaced, some mechanisms have a special pair."""
     inner, q = m["mechanism"], m["sampling_probability"]
     if inner["type"] in ("Gaussian", "MixtureOfGaussians"):
-        return build_exact_table_row(_build_mixture_pair(_list_table_shifts(inner, q), k))
+        return build_exact_verified_row(_build_verified_mixture_pair(_list_verified_table_shifts(inner, q), k))
     if k == 2 and inner["type"] in ("PureDP", "ApproximateDP"):
-        return _build_class_row(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
+        return _build_verified_class_row(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
     if k == 2 and inner["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released without the record")
-    plain = build_table_row(inner, 1)
+    plain = build_verified_table_row(inner, 1)
     return (
-        _join_sampled_row(build_table_row(inner, 2), plain, q)
+        _join_verified_sampled_row(build_verified_table_row(inner, 2), plain, q)
         if k == 2
-        else _map_table_row(plain, lambda pair: sample_pair(pair, q))
+        else _map_verified_table_row(plain, lambda pair: sample_verified_pair(pair, q))
     )
 
 
-def _build_group_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_group_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a group whose records move the mean of Gaussian noise independently of each other."""
     inner, size = m["mechanism"], m["size"]
     q = inner.get("sampling_probability", Fraction(1))
     noise = inner["mechanism"] if inner["type"] == "PoissonSampled" else inner
     if noise["type"] not in ("Gaussian", "MixtureOfGaussians"):
-        return _build_chain_row(m, k)
-    one, sums = _list_table_shifts(noise, q), {Fraction(0): Fraction(1)}
+        return _build_verified_chain_row(m, k)
+    one, sums = _list_verified_table_shifts(noise, q), {Fraction(0): Fraction(1)}
     for _ in range(size):
         longer: dict[Fraction, Fraction] = {}
         for shift, p in sums.items():
@@ -2097,7 +2133,7 @@ def _build_group_row(m: dict[str, Any], k: int) -> TableRow:
         sums = longer
         if len(sums) > 200 or size > 100:
             raise Unverified("a group has too many sums of contributions")
-    return build_exact_table_row(_build_mixture_pair(tuple(sorted(sums.items())), k))
+    return build_exact_verified_row(_build_verified_mixture_pair(tuple(sorted(sums.items())), k))
 
 
 def count_largest_group_of_certificate(m: dict[str, Any]) -> float:
@@ -2108,7 +2144,7 @@ def count_largest_group_of_certificate(m: dict[str, Any]) -> float:
     return most // m["size"] if "size" in m and most < math.inf else most
 
 
-def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_chain_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a group by the chain of its records. The lower end is that of a single record."""
     inner = m["mechanism"]
     parts = inner["parts"] if inner["type"] == "Composition" else [(inner, 1)]
@@ -2120,31 +2156,33 @@ def _build_chain_row(m: dict[str, Any], k: int) -> TableRow:
         raise Unverified("the table has no group that changes a declared number of records")
     if m["size"] > 20:
         raise Unverified("a group has too many links")
-    rows = [(build_table_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
+    rows = [(build_verified_table_row({**part, "special": m.get("special")}, k), count) for part, count in parts]
     choices = range(max((len(row.lower) for row, _ in rows), default=1))
     upper = [(pair, n * count) for row, count in rows for pair, n in row.upper]
     lower = [[(pair, n * count) for row, count in rows for pair, n in row.lower[i % len(row.lower)]] for i in choices]
     return TableRow([(RecordChain(tuple(upper), m["size"]), 1)] if upper else [], lower)
 
 
-def _build_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_verified_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a sample of fixed size.
 
     If k = 1, the record is replaced by one without effect. The upper end then uses the bound for any replacement.
     """
     _refuse_given_losses(m)
-    inner, q = build_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
+    inner, q = build_verified_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
-        return build_table_row(m["mechanism"], 1)
+        return build_verified_table_row(m["mechanism"], 1)
     if k == 1:
         return TableRow(
-            _join_sampled_row(inner, inner, q).upper,
-            _map_table_row(build_table_row(m["mechanism"], 1), lambda p: sample_pair(p, q)).lower,
+            _join_verified_sampled_row(inner, inner, q).upper,
+            _map_verified_table_row(
+                build_verified_table_row(m["mechanism"], 1), lambda p: sample_verified_pair(p, q)
+            ).lower,
         )
     return (
         inner
         if q == 1
-        else _join_sampled_row(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
+        else _join_verified_sampled_row(inner, inner, q)._replace(alone=inner.alone or inner.upper in inner.lower)
     )
 
 
@@ -2154,20 +2192,20 @@ def _refuse_given_losses(m: dict[str, Any]) -> None:
         raise Unverified("given losses do not say what is released with other records")
 
 
-def _map_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
+def _map_verified_table_row(base: TableRow, change: Callable[[Pair], Pair]) -> TableRow:
     """Returns the row of a sample, where ``change`` makes a sampled pair of a pair.
 
     One draw decides about all steps of a list, so these are joined into one pair before the change. A list of ``lower``
     whose steps cannot be joined is left out. Raises Unverified if those of ``upper`` cannot be joined.
     """
-    upper, *lower = [_join_listed_steps(pairs) for pairs in (base.upper, *base.lower)]
+    upper, *lower = [_join_verified_listed_steps(pairs) for pairs in (base.upper, *base.lower)]
     if upper is None:
         raise Unverified("a sample of this mechanism has no pair in the table")
     kept = [[(change(pair), 1) for pair in one] for one in lower if one is not None]
     return TableRow([(change(pair), 1) for pair in upper], kept or [[]], base.alone)
 
 
-def _join_listed_steps(pairs: list[tuple[Pair, int]]) -> list[Pair] | None:
+def _join_verified_listed_steps(pairs: list[tuple[Pair, int]]) -> list[Pair] | None:
     """Returns a list with one pair for all steps of ``pairs``. The list is empty if ``pairs`` is.
 
     Returns None if the table lacks such a pair.
@@ -2179,24 +2217,27 @@ def _join_listed_steps(pairs: list[tuple[Pair, int]]) -> list[Pair] | None:
         return None
     if count == 1:
         return [pair]
-    if isinstance(pair, Atoms) and count_outcome_balls(len(pair.build_atom_balls().atoms), count) <= MOST_ATOMS:
-        return [pair.join_steps(count)]
+    if (
+        isinstance(pair, Atoms)
+        and count_verified_outcome_balls(len(pair.build_atom_balls().atoms), count) <= MOST_ATOMS
+    ):
+        return [pair.join_verified_steps(count)]
     return None
 
 
-def _join_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
+def _join_verified_sampled_row(base: TableRow, member: TableRow, q: Fraction) -> TableRow:
     """Returns the row of the ``Joined`` curve.
 
     The sampled pairs of ``member`` are attained in both orders, on data sets whose other records are all alike.
     """
-    attained = _map_table_row(member, lambda pair: sample_pair(pair, q)).lower
+    attained = _map_verified_table_row(member, lambda pair: sample_verified_pair(pair, q)).lower
     lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
-    return TableRow(_map_table_row(base, lambda pair: Joined(pair, q)).upper, lower)
+    return TableRow(_map_verified_table_row(base, lambda pair: Joined(pair, q)).upper, lower)
 
 
-def sample_pair(pair: Pair, q: Fraction) -> Pair:
+def sample_verified_pair(pair: Pair, q: Fraction) -> Pair:
     """Returns the pair ((1-q) Q + q P, Q)."""
-    return pair if q == 1 else pair.sample_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
+    return pair if q == 1 else pair.sample_verified_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
 
 
 Field = Callable[[Any], Any]
@@ -2265,7 +2306,7 @@ def read_certificate_losses(value: Any) -> list[Fraction]:
     return found
 
 
-def read_optimistic_losses(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
+def read_certificate_optimistic_losses(value: Any) -> tuple[list[Fraction], list[Fraction], Fraction] | None:
     """Reads null, or losses with their probabilities and the probability of an infinite loss."""
     if value is None:
         return None
@@ -2309,94 +2350,102 @@ SAMPLED = read_sampled_mechanism
 NOTHING = TableRow([], [[]])
 PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRow], str]] = {
     "Gaussian": (
-        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_table_row(Normal(k**2 / m["noise_multiplier"] ** 2)),
+        {"noise_multiplier": POSITIVE},
+        lambda m, k: build_exact_verified_row(Normal(k**2 / m["noise_multiplier"] ** 2)),
         "Dong, Roth and Su (2022), theorem 2.7",
     ),
     "Laplace": (
-        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_table_row(Laplacian(k / m["noise_multiplier"])),
+        {"noise_multiplier": POSITIVE},
+        lambda m, k: build_exact_verified_row(Laplacian(k / m["noise_multiplier"])),
         "Dwork, McSherry, Nissim and Smith (2006)",
     ),
     "PureDP": (
-        {"epsilon": NUMBER}, lambda m, k: _build_class_row(m["epsilon"], Fraction(0), k),
+        {"epsilon": NUMBER}, lambda m, k: _build_verified_class_row(m["epsilon"], Fraction(0), k),
         "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
     ),
     "ApproximateDP": (
         {"epsilon": NUMBER, "delta": PROBABILITY},
-        lambda m, k: _build_class_row(m["epsilon"], m["delta"], k),
+        lambda m, k: _build_verified_class_row(m["epsilon"], m["delta"], k),
         "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
     ),
     "RandomizedResponse": (
         {"noise_parameter": SHARE, "num_buckets": build_certificate_count_reader(2)},
-        lambda m, k: build_exact_table_row(_build_randomized_response_atoms(m["noise_parameter"], m["num_buckets"])),
+        lambda m, k: build_exact_verified_row(
+            _build_verified_randomized_response_atoms(m["noise_parameter"], m["num_buckets"])
+        ),
         "its own output, under every relation",
     ),
     "BoundedRange": (
-        {"eta": NUMBER}, lambda m, k: _build_bounded_range_row(m["eta"] * k),
+        {"eta": NUMBER}, lambda m, k: _build_verified_bounded_range_row(m["eta"] * k),
         "Dong, Durfee and Rogers (2020), lemma 3.4; replaced: replace.md section 1",
     ),
     "DiscreteLaplace": (
         {"scale": POSITIVE, "sensitivity": NATURAL},
-        lambda m, k: build_exact_table_row(_build_discrete_laplace_atoms(m["scale"], m["sensitivity"] * k)),
+        lambda m, k: build_exact_verified_row(_build_verified_discrete_laplace_atoms(m["scale"], m["sensitivity"] * k)),
         "log-concave noise: grid.md section 6.5",
     ),
     "DiscreteGaussian": (
         {"sigma": POSITIVE, "sensitivity": NATURAL},
-        lambda m, k: build_exact_table_row(_build_discrete_gaussian_atoms(m["sigma"], m["sensitivity"] * k)),
+        lambda m, k: build_exact_verified_row(
+            _build_verified_discrete_gaussian_atoms(m["sigma"], m["sensitivity"] * k)
+        ),
         "log-concave noise: grid.md section 6.5",
     ),
     "MixtureOfGaussians": (
         {"noise_multiplier": POSITIVE, "sensitivities": NUMBERS, "probabilities": NUMBERS},
-        lambda m, k: build_exact_table_row(_build_mixture_pair(_list_table_shifts(m), k)), "mixtures.md section 2",
+        lambda m, k: build_exact_verified_row(_build_verified_mixture_pair(_list_verified_table_shifts(m), k)),
+        "mixtures.md section 2",
     ),
     "PoissonSampled": (
-        {"mechanism": SAMPLED, "sampling_probability": SHARE}, _build_poisson_sample_row,
+        {"mechanism": SAMPLED, "sampling_probability": SHARE}, _build_verified_poisson_sample_row,
         "Zhu, Dong and Wang (2022), theorem 11; replaced: Lebeda, Regehr, Kamath and Steinke (2025), proposition 13, "
         "replace.md sections 1 and 3, grid.md section 6.2",
     ),
     "Group": (
-        {"mechanism": read_certificate_group, "size": NATURAL}, _build_group_row,
+        {"mechanism": read_certificate_group, "size": NATURAL}, _build_verified_group_row,
         "derived.md section 2, mixtures.md section 2",
     ),
     "FixedSizeSampled": (
-        {"mechanism": SAMPLED, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_fixed_size_sample_row,
+        {"mechanism": SAMPLED, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_verified_fixed_size_sample_row,
         "Zhu, Dong and Wang (2022), grid.md section 6.2",
     ),
     "TruncatedPoissonSampled": (
         {"mechanism": SAMPLED, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
-        _build_truncated_sample_row, "mixtures.md section 5",
+        _build_verified_truncated_sample_row, "mixtures.md section 5",
     ),
     "SampledWithReplacement": (
-        {"mechanism": read_certificate_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_draws_row,
+        {"mechanism": read_certificate_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL},
+        _build_verified_draws_row,
         "mixtures.md section 6",
     ),
     "RandomAllocation": (
-        {"mechanism": SAMPLED, "steps": NATURAL, "selected": NATURAL}, _build_allocation_row,
+        {"mechanism": SAMPLED, "steps": NATURAL, "selected": NATURAL}, _build_verified_allocation_row,
         "allocation.md section 1",
     ),
     "ZCDP": (
-        {"rho": NUMBER, "xi": NUMBER}, _build_concentrated_row,
+        {"rho": NUMBER, "xi": NUMBER}, _build_verified_concentrated_row,
         "Canonne, Kamath and Steinke (2020), proposition 12; Bun and Steinke (2016), lemma 5.2",
     ),
     "DiscreteGaussianVector": (
-        {"sigma": POSITIVE, "sensitivity": POSITIVE, "dimensions": NATURAL}, _build_discrete_vector_row,
+        {"sigma": POSITIVE, "sensitivity": POSITIVE, "dimensions": NATURAL}, _build_verified_discrete_vector_row,
         "Canonne, Kamath and Steinke (2020), theorem 4; discrete.md section 1",
     ),
     "PrivacyLoss": (
         {"losses": read_certificate_losses, "probabilities": NUMBERS, "infinity": PROBABILITY,
          "minus_infinity": PROBABILITY, "relation": read_certificate_relation, "mirrored": FLAG, "loss_error": NUMBER,
-         "optimistic": read_optimistic_losses},
-        _build_given_row, "conversions.md section 10, replace.md section 7",
+         "optimistic": read_certificate_optimistic_losses},
+        _build_verified_given_row, "conversions.md section 10, replace.md section 7",
     ),
     "TreeAggregation": (
         {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": FLAG},
-        lambda m, k: build_exact_table_row(Normal(m["steps"].bit_length() * k**2 / m["noise_multiplier"] ** 2)),
+        lambda m, k: build_exact_verified_row(Normal(m["steps"].bit_length() * k**2 / m["noise_multiplier"] ** 2)),
         "closed-forms.md section 6",
     ),
 }  # fmt: skip
 """Fields of each mechanism, the function that builds its row, and a reference."""
 
 
-def build_table_row(m: dict[str, Any], k: int) -> TableRow:
+def build_verified_table_row(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a mechanism, for removing a record (k = 1) or replacing it (k = 2).
 
     The entry "special" is true if k = 1 stands for a record that is replaced by one that contributes nothing.
@@ -2511,13 +2560,15 @@ def list_orders_of_claim(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     rows = []
     for m, count in claim.composition:
         special = claim.neighbors == "replace_special"
-        rows.append((build_table_row({**m, "special": special}, k), count))
+        rows.append((build_verified_table_row({**m, "special": special}, k), count))
     if len(rows) == 1 == rows[0][1] and rows[0][0].alone:  # one step of a class attains its curve at each epsilon
         rows = [(TableRow(rows[0][0].upper, [rows[0][0].upper]), 1)]
 
     def compose_rows(choice: int, turn: Callable[[Pair], Pair]) -> Run:
         lists = [(each.upper if choice < 0 else each.lower[choice % len(each.lower)], count) for each, count in rows]
-        return merge_pairs_of_run([(turn(pair), times * count) for pairs, count in lists for pair, times in pairs])
+        return merge_verified_pairs_of_run(
+            [(turn(pair), times * count) for pairs, count in lists for pair, times in pairs]
+        )
 
     found = []
     for order in ("replace",) if k == 2 else ("remove", "add") if "_" in claim.neighbors else (claim.neighbors,):
@@ -2527,7 +2578,7 @@ def list_orders_of_claim(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     return found
 
 
-def convert_ball_to_fraction(x: arb) -> Fraction:
+def convert_verified_ball_to_fraction(x: arb) -> Fraction:
     """Returns the value of an exact ball."""
     mantissa, exponent = x.man_exp()
     if abs(int(exponent)) > 2**20:
@@ -2552,7 +2603,7 @@ class EndVerdict(NamedTuple):
     """True if the end was proved as stated."""
 
 
-def bound_delta_of_worst_order(
+def bound_verified_delta_of_worst_order(
     orders: list[tuple[str, Run, list[Run]]], high: bool, epsilon: Fraction, goal: Fraction, points: int
 ) -> EndVerdict:
     """Returns the largest bound of delta over all orders, where each order has the bound of its best proof.
@@ -2564,14 +2615,16 @@ def bound_delta_of_worst_order(
         for run in [upper] if high else lowers:
             end: Fraction | None = None
             with suppress(TooMuchWork):  # earlier bounds still count
-                for low, most, how in list_delta_proofs(run, epsilon, float(goal), high, points):
-                    reached = convert_ball_to_fraction((most if high else low).upper() if high else low.lower())
+                for low, most, how in list_verified_delta_proofs(run, epsilon, float(goal), high, points):
+                    reached = convert_verified_ball_to_fraction(
+                        (most if high else low).upper() if high else low.lower()
+                    )
                     if end is None or (reached < end if high else reached > end):
                         end, text = reached, f"{order}: {how}"
                     settled = (
-                        convert_ball_to_fraction(low.lower()) > goal
+                        convert_verified_ball_to_fraction(low.lower()) > goal
                         if high
-                        else convert_ball_to_fraction(most.upper()) < goal
+                        else convert_verified_ball_to_fraction(most.upper()) < goal
                     )
                     if settled or ((end <= goal) if high else (end > goal)):  # the verdict is settled
                         break
@@ -2601,7 +2654,7 @@ def verify_certificate_end(
     if claimed is None:  # infinity: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
         most = max(
-            convert_ball_to_fraction(compute_infinity_ball_of_run(run).lower())
+            convert_verified_ball_to_fraction(compute_verified_infinity_of_run(run).lower())
             for _, _, lowers in orders
             for run in lowers
         )
@@ -2609,13 +2662,15 @@ def verify_certificate_end(
 
     if claim.asked == "delta":
         goal = claimed or Fraction(0)
-        found = bound_delta_of_worst_order(orders, high, claim.at, goal, points)
+        found = bound_verified_delta_of_worst_order(orders, high, claim.at, goal, points)
         return found._replace(proved=(found.value <= goal) if high else (found.value >= goal))
     for slack in SLACKS if nearby else SLACKS[:1]:
         end = claimed * (1 + Fraction(slack if high else -slack))
         if slack == SLACKS[1]:
             WORK.limit = start + limit
-        found = bound_delta_of_worst_order(orders, high, end, claim.at, min(points, 2**14) if slack else points)
+        found = bound_verified_delta_of_worst_order(
+            orders, high, end, claim.at, min(points, 2**14) if slack else points
+        )
         if (found.value <= claim.at) if high else (found.value > claim.at):
             return EndVerdict(end, found.value, found.how, end == claimed)
     return EndVerdict(None, Fraction(0), found.how)
@@ -2632,7 +2687,7 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**20, pati
         raise TypeError(f"text must be a string, the text of a certificate, not {type(text).__name__}")
     precision, limit = ctx.prec, math.inf if patient else MOST_WORK
     TABLES.clear()
-    WORK.reset_proof_work(math.inf)
+    WORK.reset_certificate_work(math.inf)
     try:
         claim = read_certificate(text)
         lines = [f"{claim.asked} at {'delta' if claim.asked == 'epsilon' else 'epsilon'} {float(claim.at)!r}, "
@@ -2668,7 +2723,7 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**20, pati
     except (ArithmeticError, ValueError, RecursionError) as error:  # from doubles that guide the proof
         return False, f"not verified: a number is out of reach ({error})"
     finally:
-        WORK.reset_proof_work(math.inf)
+        WORK.reset_certificate_work(math.inf)
         TABLES.clear()
         ctx.prec = precision
 

@@ -13,7 +13,7 @@ pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from tightdp.adapters.dp_accounting import TightDPAccountant, privacy_loss_distribution
-from tightdp.adapters.dp_accounting.hull import build_exported_pld_hull
+from tightdp.adapters.dp_accounting.exported_curve import build_exported_pld_hull
 
 DPSGD = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 RUNS = [

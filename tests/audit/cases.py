@@ -159,7 +159,7 @@ def perceptron(seed):
     model.make_initial_parameters = lambda uniform: w0.copy()
     X, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
     X[-1] = 8.0, -5.0
-    direction = model.compute_gradients(w0, Records(X[-1:], y[-1:])).sum_clipped(0.1, None, None) / 0.1
+    direction = model.compute_gradients(w0, Records(X[-1:], y[-1:])).sum_clipped_model_gradients(0.1, None, None) / 0.1
     algorithm = DPSGD(4.0, 1.0, 0.1, noise_multiplier=0.7, average=0.0, optimizer=SGD(1.0))
     return runner(algorithm, lambda seen, w: -float((w - w0) @ direction), model=model, records=(X, y), seed=seed)
 

@@ -25,9 +25,9 @@ class Watched(Gate):
         super().__init__(budget, source)
         self.seen = []
 
-    def _finish_release(self, value, mechanism):
+    def _finish_gate_release(self, value, mechanism):
         self.seen.append((np.copy(value), mechanism))
-        return super()._finish_release(value, mechanism)
+        return super()._finish_gate_release(value, mechanism)
 
 
 def constant(size=1):

@@ -15,10 +15,10 @@ from budgets import Unlimited
 import tightdp as dp
 from tightdp.estimators.labels import compute_label_charge, release_classifier_labels
 from tightdp.estimators.second_moment import build_second_moment_query
-from tightdp.gate.count_threshold import compute_count_noise_and_threshold
-from tightdp.gate.shares import NoiseShare
 from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_search_run
 from tightdp.preprocessing import quantiles
+from tightdp.release_gate.count_threshold import compute_count_noise_and_threshold
+from tightdp.release_gate.shares import NoiseShare
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
 
 
@@ -34,9 +34,9 @@ def quantile_bounds(planted):
             seen = []
 
             class Watched(Gate):
-                def _finish_release(self, value, mechanism):
+                def _finish_gate_release(self, value, mechanism):
                     seen.append(float(value[0]))
-                    return super()._finish_release(value, mechanism)
+                    return super()._finish_gate_release(value, mechanism)
 
             quantiles.search_quantiles(
                 Watched(Unlimited(), source), canary if inside else nobody, (0.5,), (0, 1), spread
@@ -135,7 +135,7 @@ def search(planted):
 
         def trial(inside):
             scored = _TablePart(np.zeros((int(inside), 1)), np.ones(int(inside)))
-            made._make_runs(found, None, trained, scored, run._replace(score=noise), source)
+            made._make_model_selection_runs(found, None, trained, scored, run._replace(score=noise), source)
             return made.best_score_
 
         return trial, made._charge(run)

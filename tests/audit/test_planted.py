@@ -79,7 +79,7 @@ def test_non_finite_gradient_passed_on(leaks):
         def __init__(self, matrix):
             self._matrix = matrix
 
-        def sum_clipped(self, max_norm, center, scale, *, grid):
+        def sum_clipped_model_gradients(self, max_norm, center, scale, *, grid):
             with np.errstate(invalid="ignore"):
                 norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
                 total = (self._matrix * np.minimum(1, max_norm / np.maximum(norms, 1e-300))).sum(axis=0)

@@ -120,23 +120,24 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
     """The curve of masses w at losses y is the sum of w (1 - e^{eps - y})_+, and the pair has a formula of its own."""
     share = verify.Fraction(1, 20)
     sampled = verify.Sampled(verify.Laplacian(verify.Fraction(3, 4)), share)
+    integers = verify._build_verified_discrete_gaussian_atoms(verify.Fraction(3, 4), 1)
     pair = {
-        "sampled integers": verify._build_discrete_gaussian_atoms(verify.Fraction(3, 4), 1).sample_pair(share),
+        "sampled integers": integers.sample_verified_pair(share),
         "sampled Laplace": sampled,
         "sampled Gaussian": verify.NormalMixtures(((verify.Fraction(0), 1 - share), (verify.Fraction(2), share)),
                                                   verify.ZERO_SHIFT),
-        "three steps": verify._build_discrete_gaussian_atoms(verify.Fraction(3, 4), 1).sample_pair(share).join_steps(3),
-        "answers": verify._build_randomized_response_atoms(verify.Fraction(1, 3), 4),
+        "three steps": integers.sample_verified_pair(share).join_verified_steps(3),
+        "answers": verify._build_verified_randomized_response_atoms(verify.Fraction(1, 3), 4),
         "reversed": sampled.reverse_pair(),
     }[name]  # fmt: skip
     arb = verify.arb
     with_precision, verify.ctx.prec = verify.ctx.prec, 200
     try:
-        ends = verify.choose_proof_grid_range(pair, 60)
+        ends = verify.choose_verified_grid_range(pair, 60)
         epsilons = [ends[0] + (ends[1] - ends[0]) * i / 40 for i in range(1, 40)]
-        for high, build in ((True, verify.build_upper_proof_grid), (False, verify.build_lower_proof_grid)):
-            plan = verify.ProofGridPlan(arb(spacing), 120, 80, high)
-            law, origin = build(pair, plan, verify.plan_proof_grid_layout(plan, arb(0.001), ends, arb(1), 1e-3))
+        for high, build in ((True, verify.build_upper_verified_grid), (False, verify.build_lower_verified_grid)):
+            plan = verify.VerifiedGridPlan(arb(spacing), 120, 80, high)
+            law, origin = build(pair, plan, verify.plan_verified_grid_layout(plan, arb(0.001), ends, arb(1), 1e-3))
             points = [(origin + plan.h * (law.start + i), arb(mass) / 2**120)
                       for i, mass in enumerate(law.masses.coeffs()) if mass]  # fmt: skip
             assert sum(w for _, w in points) + law.infinity < 1 + arb(1e-20)
@@ -155,7 +156,7 @@ def test_a_lattice_of_steps_that_are_joined_is_on_either_side_of_the_sum_over_al
     """Steps of two losses: the number of steps with the larger one has a binomial distribution."""
     mp, verify.ctx.prec = pytest.importorskip("mpmath").mp, 200
     q = verify.Fraction(1, 10)
-    pair = verify._build_response_atoms(verify.Fraction(1)).sample_pair(q)
+    pair = verify._build_verified_response_atoms(verify.Fraction(1)).sample_verified_pair(q)
     run = {pair.reverse_pair() if reverse else pair: steps}
     with mp.workdps(40):
         likely = 1 / (1 + mp.exp(-1))
@@ -167,28 +168,28 @@ def test_a_lattice_of_steps_that_are_joined_is_on_either_side_of_the_sum_over_al
         for epsilon in (0.0, 0.05, 0.2):
             truth = verify.to_ball(verify.Fraction(mp.nstr(curve_of(*outcomes, mp.exp(mp.mpf(epsilon))), 35)))
             for high in (True, False):
-                found = verify.compose_on_proof_grid(run, verify.arb(epsilon), 2**12, float(truth), high)
+                found = verify.compose_on_verified_grid(run, verify.arb(epsilon), 2**12, float(truth), high)
                 end = found.upper() if high else found.lower()
                 assert end > truth * (1 - verify.arb(1e-20)) if high else end < truth * (1 + verify.arb(1e-20))
                 assert abs(end / truth - 1) < 1e-3
 
 
 def test_masses_above_a_loss_lift_it_to_its_point_and_no_less_than_that():
-    plan, fmpz = verify.ProofGridPlan(verify.arb(0.01), 40, 40, False), verify.fmpz
+    plan, fmpz = verify.VerifiedGridPlan(verify.arb(0.01), 40, 40, False), verify.fmpz
     done = [fmpz(0), fmpz(50), fmpz(0), fmpz(10**6)]
-    taken = plan.take_masses_above(0, verify.arb(3), done, [1, 3])
+    taken = plan.take_verified_masses_above(0, verify.arb(3), done, [1, 3])
     assert taken[1] == 50
     gains = {j: 1 - math.exp(-0.01 * j) for j in taken}
     assert 3 <= sum(int(part) * gains[j] for j, part in taken.items()) < 3 + 0.04
-    assert not plan.take_masses_above(0, verify.arb(3), done, [1])
-    assert set(plan.take_masses_above(0, verify.arb(300), done, [1, 3])) == {3}
+    assert not plan.take_verified_masses_above(0, verify.arb(3), done, [1])
+    assert set(plan.take_verified_masses_above(0, verify.arb(300), done, [1, 3])) == {3}
 
 
 def test_losses_beyond_the_least_one_of_a_mixture_have_all_of_the_mass_above_them():
     p = verify.Fraction(1, 20)
     pair = verify.NormalMixtures(((verify.Fraction(0), p), (verify.Fraction(4), 1 - p)), verify.ZERO_SHIFT)
     for y in (-3.1, -100.0):  # the least loss is ln(1/20) = -2.9957
-        above, _ = pair.compute_tail_balls(verify.arb(y))
+        above, _ = pair.compute_verified_tail_balls(verify.arb(y))
         assert above > 1 - 1e-9 and above < 1 + 1e-9
 
 
@@ -203,10 +204,10 @@ def test_a_transform_decays_at_least_as_fast_as_it_is_said_to(name):
         "Gaussian": verify.Normal(verify.Fraction(1, 3)),
     }[name]
     for c in (0.3, 4.0, 40.0):
-        whole, bound = pair.compute_moment_ball(verify.acb(c)).real, pair.bound_decay_by_ball(c, 100)
+        whole, bound = pair.compute_verified_moment_ball(verify.acb(c)).real, pair.bound_decay_by_ball(c, 100)
         for t in (0.1, 1.0, 7.0, 31.0, 1000.0):
             for s in (t, 1.3 * t, 10 * t):
-                assert abs(pair.compute_moment_ball(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
+                assert abs(pair.compute_verified_moment_ball(verify.acb(c, s))) / whole < bound(t) * (1 + 1e-9)
 
 
 def test_a_decay_is_bounded_where_weighted_densities_exceed_all_doubles():
@@ -259,9 +260,9 @@ def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
             return mp.exp(-abs(x)) / 2 * (1 - q + q * mp.exp(abs(x) - abs(x - mu))) ** (1 + z)
 
         truth = mp.quad(integrand, [-mp.inf, 0, mu / 2, mu, mp.inf])
-        found = verify.Sampled(verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)).compute_moment_ball(
-            verify.acb(2.5, 3)
-        )
+        found = verify.Sampled(
+            verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)
+        ).compute_verified_moment_ball(verify.acb(2.5, 3))
         assert abs(complex(found.mid()) - complex(truth)) < 1e-12 * abs(truth)
 
 
@@ -689,11 +690,11 @@ def test_a_table_without_an_end_is_refused_before_it_is_built(name):
 
 def test_work_is_counted_before_it_is_done_and_refused_beyond_the_limit():
     work = verify.ProofWork()
-    work.reset_proof_work(1000.0)
-    work.count_proof_work(100)
+    work.reset_certificate_work(1000.0)
+    work.count_certificate_work(100)
     done = work.done
     with pytest.raises(verify.TooMuchWork):
-        work.count_proof_work(10_000)
+        work.count_certificate_work(10_000)
     assert work.done == done  # what was refused was not done, and something smaller may still be
     assert work.refused
 

@@ -11,9 +11,9 @@ import pytest
 
 import tightdp as dp
 from tightdp import cli
-from tightdp.cli.accounting.composition import print_bound_of_command
-from tightdp.cli.accounting.expression import parse_composition_text
-from tightdp.cli.accounting.number import parse_integer_argument
+from tightdp.cli.accounting_commands.composition import print_bound_of_command
+from tightdp.cli.accounting_commands.expression import parse_composition_text
+from tightdp.cli.accounting_commands.number import parse_integer_argument
 
 TRAINING = ["--noise-multiplier", "1.1", "--sampling-probability", "0.0042666666666666667", "--steps", "14000"]
 RUN = dp.PoissonSampled(dp.Gaussian(1.1), 256 / 60000) * 14000

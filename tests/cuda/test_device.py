@@ -226,8 +226,8 @@ def test_clipped_outer_products_have_the_bits_of_the_cpu(rows, dtype):
     there = [[x.cuda() for x in layer] for layer in layers]
     here = [[x.numpy() for x in layer] for layer in layers]
     for options in ({}, {"taken": taken}, {"max_norms": bounds}):
-        dense.add_dense_products(there, 0.7, on_device, grid=grid, **options)
-        dense.add_dense_products(here, 0.7, totals, grid=grid, **options)
+        dense.add_dense_model_products(there, 0.7, on_device, grid=grid, **options)
+        dense.add_dense_model_products(here, 0.7, totals, grid=grid, **options)
         for found, total in zip(on_device, totals, strict=True):
             np.testing.assert_array_equal(found.cpu(), total)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tightdp import cuda
+from tightdp.clipping_and_noise import arrays, clipping
+from tightdp.clipping_and_noise.clipping import convert_deviation_to_grid
+from tightdp.clipping_and_noise.cuda import noisy_sums
+from tightdp.clipping_and_noise.noise import Philox, SecureRandom
 from tightdp.models import dense
-from tightdp.release import arrays, clipping
-from tightdp.release.clipping import convert_deviation_to_grid
-from tightdp.release.cuda import noisy_sums
-from tightdp.release.noise import Philox, SecureRandom
 
 torch = pytest.importorskip("torch")
 tightdp_torch = pytest.importorskip("tightdp.torch")
@@ -37,7 +37,7 @@ def test_integers_are_released_with_the_bits_of_the_cpu(size, dtype):
     sums = torch.randint(-(2**40), 2**40, (size,), generator=torch.Generator().manual_seed(size))
     expected, deviation = np.empty(size, dtype), 3.7
     none = [(np.empty((0, size), np.float32), np.empty((0, 1), np.float32))]
-    dense.release_dense_products(
+    dense.write_noisy_dense_model_products(
         none, 1.0, [sums.numpy().copy()], [expected], grid=GRID, deviation=convert_deviation_to_grid(GRID, deviation),
         stream=Philox(4).stream(), first=[0], divisor=63.0,
     )  # fmt: skip
@@ -52,9 +52,9 @@ def test_integers_are_released_with_the_bits_of_the_cpu(size, dtype):
 def test_floats_are_released_with_the_bits_of_the_cpu(dtype):
     r = torch.Generator().manual_seed(2)
     sums = [torch.randn(1, *shape, dtype=dtype, generator=r) for shape in [(30, 50), (), (5000,)]]
-    found = arrays.view_examples_to_clip("sums", sums)
+    found = arrays.view_release_examples_to_clip("sums", sums)
     expected, largest = [np.empty(shape, found.out_dtype) for shape in found.shapes], 2.0**60 * GRID
-    clipping.ClippingRun(found, expected, [([0, 1, 2], largest)]).execute_run(1.3, Philox(9), GRID)
+    clipping.ClippingRun(found, expected, [([0, 1, 2], largest)]).execute_release_clipping_run(1.3, Philox(9), GRID)
     there = [x[0].cuda() for x in sums]
     with never_waiting():
         noisy = noisy_sums.release_floats_on_device(there, 1.3, grid=GRID, largest=largest, rng=Philox(9))

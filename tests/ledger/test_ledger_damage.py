@@ -11,7 +11,7 @@ from together import alone
 
 import tightdp as dp
 from tightdp.ledger.budget import LedgerBudget
-from tightdp.ledger.progress import LedgerProgress
+from tightdp.ledger.run_progress import LedgerProgress
 
 G = dp.Gaussian(10.0)
 
@@ -213,7 +213,7 @@ def test_cut_short(file):
 
 
 READ_ONLY = """
-import os, pathlib, sqlite3, sys, tightdp as dp, tightdp.ledger.sqlite  # while they can be read
+import os, pathlib, sqlite3, sys, tightdp as dp, tightdp.ledger.sqlite_database  # while they can be read
 folder = pathlib.Path(sys.argv[1])
 if os.getuid() == 0:  # whom permissions do not stop
     os.chown(folder, 65534, 65534)
@@ -257,7 +257,7 @@ def test_a_budget_that_is_nested_too_deeply():
 
 def test_a_lock_of_another_program_is_named(file, monkeypatch):
     """A program that does not take the folder's lock first, such as an SQLite shell."""
-    monkeypatch.setattr("tightdp.ledger.sqlite.SECONDS", 0)
+    monkeypatch.setattr("tightdp.ledger.sqlite_database.SECONDS", 0)
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(dp.LedgerError, match=r"another program held its lock for 0 seconds: .*; nothing was spent$"):

@@ -228,14 +228,14 @@ def test_a_child_forked_in_the_middle_of_another_threads_spend(where):
 COPIED = """
 import os, sys
 import tightdp as dp
-from tightdp.ledger import sqlite
+from tightdp.ledger import sqlite_database
 where = sys.argv[1]
 ledger = dp.Ledger(where)
 
 def in_child(work):
     child = os.fork()
     if not child:
-        sqlite.SECONDS = 0  # which has no reason to wait: the transaction below does not end before
+        sqlite_database.SECONDS = 0  # which has no reason to wait: the transaction below does not end before
         try:
             work()
             os._exit(1)

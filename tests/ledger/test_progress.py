@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import tightdp as dp
-from tightdp.ledger.progress import LedgerProgress
+from tightdp.ledger.run_progress import LedgerProgress
 
 
 def made(where):

@@ -7,7 +7,7 @@ import pytest
 @pytest.fixture
 def still(monkeypatch):
     """What is released is what was counted."""
-    monkeypatch.setattr("tightdp.gate.gate.Gate._add_noise", lambda gate, deviation, value: None)
+    monkeypatch.setattr("tightdp.release_gate.gate.Gate._add_noise", lambda gate, deviation, value: None)
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def test_a_fit_that_fails_has_released_and_spent_nothing(tmp_path, table, bad, m
     """Whatever is wrong with the last step, or with its targets, is found before the first release."""
     X, y = table
     asked = []
-    monkeypatch.setattr("tightdp.gate.gate.Gate._spend", lambda *given: asked.append(given))
+    monkeypatch.setattr("tightdp.release_gate.gate.Gate._spend_at_gate", lambda *given: asked.append(given))
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=1.2, delta=1e-5, dataset="test", failure=5e-6)
     last = LogisticRegression(NoisyGD(noise_multiplier=1.0) if bad == "setting" else None, classes=["no", "yes"])
     targets = {"y": None, "labels": np.append(y[1:], "Jane"), "length": y[1:]}.get(bad, y)

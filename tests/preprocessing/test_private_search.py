@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.gate.selection import SelectionCoins
 from tightdp.model_selection import (
     PrivateSearchCV,
     build_model_selection_query,
@@ -21,6 +20,7 @@ from tightdp.model_selection import (
 )
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
+from tightdp.release_gate.selection import SelectionCoins
 from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD
 
 GRID = {"fit_intercept": [True, False]}

@@ -8,13 +8,13 @@ from tightdp.metrics import accuracy, confusion_matrix
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder
-from tightdp.records.cells import (
+from tightdp.records.record_cells import (
     as_column_of_cells,
     as_labels_of_one_cell_kind,
-    as_table_of_cells,
-    as_targets_of_records,
+    as_table_of_record_cells,
+    as_targets_of_record_cells,
     convert_cells_to_text,
-    match_cells,
+    match_record_cells,
 )
 from tightdp.train import LogisticRegression
 
@@ -40,9 +40,9 @@ def test_labels_are_equal_as_they_are_in_python_and_texts_are_no_numbers():
         as_column_of_cells([1, 1.0, True, "1", None, 2**53 + 1]),
         as_column_of_cells([1.0, 1, 1, 1, None, float(2**53)]),
     )
-    assert match_cells(one, other).tolist() == [True, True, True, False, True, False]
-    assert match_cells(np.array([1, 0]), np.array([1.0, 0.5])).tolist() == [True, False]
-    assert match_cells(np.array(["1", "a"]), as_column_of_cells([1, "a"])).tolist() == [False, True]
+    assert match_record_cells(one, other).tolist() == [True, True, True, False, True, False]
+    assert match_record_cells(np.array([1, 0]), np.array([1.0, 0.5])).tolist() == [True, False]
+    assert match_record_cells(np.array(["1", "a"]), as_column_of_cells([1, "a"])).tolist() == [False, True]
 
 
 def test_metrics_refuse_what_is_no_column():
@@ -63,15 +63,20 @@ def test_a_matrix_of_classes_that_no_record_has_costs_nothing(tmp_path):
 def test_lists_of_labels_have_one_kind_or_are_refused():
     assert as_labels_of_one_cell_kind([1, np.int8(2)]).dtype == np.int64
     assert as_labels_of_one_cell_kind([True, np.bool_(False)]).dtype == np.bool_
-    assert as_targets_of_records([0.5, np.float32(0.1)]).tolist() == [0.5, float(np.float32(0.1))]
+    assert as_targets_of_record_cells([0.5, np.float32(0.1)]).tolist() == [0.5, float(np.float32(0.1))]
     for cells in ([1, "1"], [1, True], [1, 1.0], [1, 2**63], [1, None], [1, [1]]):
-        assert as_targets_of_records(cells).tolist() == cells and as_targets_of_records(cells).dtype == object
+        assert as_targets_of_record_cells(cells).tolist() == cells and as_targets_of_record_cells(cells).dtype == object
         with pytest.raises(TypeError, match="y must hold labels of one type"):
             LogisticRegression(epsilon=1.0, delta=1e-6).fit(np.zeros((2, 1)), cells)
 
 
 def test_tables_keep_the_types_of_cells():
-    assert [type(cell) for cell in as_table_of_cells([[1, "a"], [2.5, None]]).ravel()] == [int, str, float, type(None)]
+    assert [type(cell) for cell in as_table_of_record_cells([[1, "a"], [2.5, None]]).ravel()] == [
+        int,
+        str,
+        float,
+        type(None),
+    ]
     assert convert_cells_to_text(as_column_of_cells([1, "a ", 1.0, None, float("nan")])) == ["1", "a", "1", "", ""]
     with pytest.raises(ValueError, match="fewer digits"):
         convert_cells_to_text([10**5000])

@@ -75,7 +75,7 @@ def test_a_child_reads_the_accounts_of_its_parent_and_adds_to_its_own():
 
 LOCKED = """
 import tightdp as dp
-from tightdp.release import noise
+from tightdp.clipping_and_noise import noise
 from tightdp.accounting.running_accounts.shared_state import SharedAccountState
 
 held, ledger, source = threading.Event(), SharedAccountState(0, "advice"), dp.Philox(1)

@@ -13,7 +13,7 @@ from together import THREADS, alone, together
 
 import tightdp as dp
 from tightdp.accounting.running_accounts.shared_state import SharedAccountState
-from tightdp.release.noise import Philox
+from tightdp.clipping_and_noise.noise import Philox
 
 STEP = dp.Gaussian(100.0)
 OTHER = dp.Laplace(100.0)

@@ -125,7 +125,7 @@ def test_a_python_file(check_names, source, kinds):
 
 def test_a_count_that_rises_fails_and_one_that_falls_asks_for_a_lower_limit(project, tmp_path, capsys):
     write, run = project
-    write("python/tightdp/gate/oracle.py", "def curve(): pass\ndef loss_curve(): pass\ndef pld(): pass\n")
+    write("python/tightdp/release_gate/oracle.py", "def curve(): pass\ndef loss_curve(): pass\ndef pld(): pass\n")
     set_limits(tmp_path, gate=2)
     assert run() == 0 and capsys.readouterr().out == ""
     set_limits(tmp_path, gate=1)
@@ -137,13 +137,13 @@ def test_a_count_that_rises_fails_and_one_that_falls_asks_for_a_lower_limit(proj
     assert "--lower" in said
     assert run("--list", "one-word names", "gate") == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"python/tightdp/gate/oracle.py:{n}" for n in ("1: curve", "3: pld")
+        f"python/tightdp/release_gate/oracle.py:{n}" for n in ("1: curve", "3: pld")
     ]
 
 
 def test_limits_move_with_files_and_no_total_rises(project, tmp_path):
     write, run = project
-    write("python/tightdp/gate/oracle.py", "def curve(): pass\n")
+    write("python/tightdp/release_gate/oracle.py", "def curve(): pass\n")
     set_limits(tmp_path, records=2)
     assert run() == 1
     assert run("--lower") == 0

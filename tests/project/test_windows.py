@@ -35,7 +35,7 @@ import importlib, pkgutil, tempfile
 import numpy as np
 import tightdp as dp
 
-others = "tightdp.adapters", "tightdp.torch", "tightdp.ledger.postgresql", "tightdp.plots", "tightdp._cuda"
+others = "tightdp.adapters", "tightdp.torch", "tightdp.ledger.postgresql_database", "tightdp.plots", "tightdp._cuda"
 for _, name, _ in pkgutil.walk_packages(dp.__path__, "tightdp.", onerror=print):
     if not name.startswith(others) and not name.endswith("__main__"):
         importlib.import_module(name)
@@ -76,7 +76,7 @@ folder = tempfile.mkdtemp()
 first = Checkpoint(folder)
 assert first.read({}) is None
 first.begin_run({"a": 1}, {})
-first.record_charges(types.SimpleNamespace(), "run")
+first.record_charges_in_checkpoint(types.SimpleNamespace(), "run")
 first.charge(3)
 assert os.path.getsize(os.path.join(folder, "charged")) == 3 and len(held) == 1
 del first

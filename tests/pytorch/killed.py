@@ -20,8 +20,8 @@ from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
-from tightdp.torch.plan.account import RunAccount
 from tightdp.torch.plan.norm_share_account import NormShareAccount
+from tightdp.torch.plan.run_account import RunAccount
 from tightdp.torch.run import checkpoint
 from tightdp.torch.run.private_run import PrivateRun
 
@@ -79,7 +79,7 @@ def at(point, when):
         "after the ledger": lambda: around(dp.Ledger, "spend"),
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin_run", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin_run"),
-        "before the first exchange": lambda: around(PrivateRun, "_move_parts"),
+        "before the first exchange": lambda: around(PrivateRun, "_move_parts_of_private_run"),
         "before the charge": lambda: (
             around(RunAccount, "spend", before=True),
             around(NormShareAccount, "spend", before=True),
@@ -87,16 +87,16 @@ def at(point, when):
         "after the charge": lambda: (around(RunAccount, "spend"), around(NormShareAccount, "spend")),
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
-        SHARE[0]: lambda: around(NormShareAccount, "spend_sums"),
-        SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_shares", before=True),
-        SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_shares"),
+        SHARE[0]: lambda: around(NormShareAccount, "spend_norm_sums_of_plan"),
+        SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_shares_in_checkpoint", before=True),
+        SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_shares_in_checkpoint"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
         "before the sum": lambda: around(Ranks, "add_over_ranks", before=True),
         "after the sum": lambda: around(Ranks, "add_over_ranks"),
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
-        DPIS: lambda: around(ImportanceCandidates, "renew_norm_bounds"),
+        DPIS: lambda: around(ImportanceCandidates, "renew_bounds_of_importance_batch"),
     }[point]()
 
 
@@ -107,16 +107,16 @@ def life(rank, size, case, number, algorithm, point, victim):
         late = {"before saving": 5, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
-    released = SharedRun._release_sums
+    released = SharedRun._release_sums_of_run
 
     def seen(run, sums):
         found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 
-    SharedRun._release_sums = seen
-    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_from_sum
-    NormShareAccount.choose_from_sum = lambda account, released: (
+    SharedRun._release_sums_of_run = seen
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_norm_share_of_plan
+    NormShareAccount.choose_norm_share_of_plan = lambda account, released: (
         sums.write(f"{released!r}\n"),
         choose(account, released),
     )

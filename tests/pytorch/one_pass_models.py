@@ -6,7 +6,7 @@ from small import cross_entropy, mlp, private, table
 from torch import nn
 from torch.nn import functional as F
 
-from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
 
 
 class Block(nn.Module):

@@ -21,7 +21,7 @@ from killed import run_cases
 from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
-from tightdp.release.noise import Philox
+from tightdp.clipping_and_noise.noise import Philox
 from tightdp.torch import DPAdam, LossRelease
 from tightdp.torch.distributed.ranks import Ranks
 
@@ -88,9 +88,9 @@ def sharded(size, folder=None, **settings):
         run.save()
         if not began:
             return sharded(size, folder, **settings)
-    local = sum(p.to_local().numel() for p in run._check_parameters().values())
+    local = sum(p.to_local().numel() for p in run._check_parameters_of_run().values())
     run.fit(cross_entropy)
-    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._check_parameters().values()],
+    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._check_parameters_of_run().values()],
             "local": local, "same": raised(lambda: private(model, data, optimizer, distributed=False))}  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def shares(physical_size):
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
                   physical_size=physical_size)  # fmt: skip
     return [
-        ([piece.tolist() for piece in run.loader._cut_physical_batches(batch.rows)], batch.rows.tolist())
+        ([piece.tolist() for piece in run.loader._cut_physical_batches_of_loader(batch.rows)], batch.rows.tolist())
         for batch in run.loader
     ]
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from tightdp.torch import make_run
-from tightdp.torch.onepass.attention import compute_self_attention
+from tightdp.torch.ghost_clipping.attention import compute_self_attention
 
 
 @pytest.mark.parametrize("masked", [None, "shared", "own"])

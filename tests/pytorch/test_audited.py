@@ -14,9 +14,9 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.algorithms.shared.importance import ImportanceSampling
-from tightdp.release.gradients import clipped_sum
-from tightdp.torch.step_sums.centered_sums import CenteredSums
+from tightdp.algorithms.building_blocks.importance import ImportanceSampling
+from tightdp.clipping_and_noise.gradients import clipped_sum
+from tightdp.torch.algorithm_sums.centered_sums import CenteredSums
 
 STEPS, CLAIM = 400, 1.0
 
@@ -106,7 +106,7 @@ def test_a_bound_that_is_not_kept_is_found(monkeypatch):
         for total in self._totals:  # of a coarser grid
             total *= 4
 
-    monkeypatch.setattr(CenteredSums, "_add_clipped", clipped)
+    monkeypatch.setattr(CenteredSums, "_add_clipped_to_gradient_sums", clipped)
     found, claim = alone("adaclip", 0.5, 1.0)
     assert found.excludes(claim)
 

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 import tightdp as dp
 from tightdp.algorithms.adaclip import limit_adaclip_batch
 from tightdp.torch import DPAdam
-from tightdp.torch.step_sums.centered_sums import CenteredSums
+from tightdp.torch.algorithm_sums.centered_sums import CenteredSums
 from tightdp.train import DPIS, SGD, AdaCliP, CallableModel, fit
 
 OWN = AdaCliP(h1=1e-4, h2=1e-2, beta1=0.5, beta2=0.8, gamma=2.0)
@@ -59,7 +59,7 @@ def test_it_is_charged_what_train_charges(own, settings):
 def test_sums_are_of_centred_and_scaled_gradients():
     model, records = mlp(), table(8)
     run = private(model, records, algorithm=OWN, batch_size=4, noise_multiplier=1.0)
-    sums = run._begin_sums(dict(model.named_parameters()))
+    sums = run._begin_sums_of_private_run(dict(model.named_parameters()))
     assert isinstance(sums, CenteredSums)
     rng = np.random.default_rng(3)
     sums._center, sums._scale = rng.normal(size=66) * 0.1, rng.uniform(0.05, 2.0, size=66)
@@ -104,10 +104,10 @@ def test_a_record_that_is_not_finite_contributes_nothing():
     records.tensors[0][3] = math.nan
     model = mlp()
     run = private(model, records, algorithm="adaclip", batch_size=19, noise_multiplier=1e-5)
-    sums = run._begin_sums(dict(model.named_parameters()))
+    sums = run._begin_sums_of_private_run(dict(model.named_parameters()))
     sums.add(model, cross_entropy, list(records.tensors), 20)
     whole = sums.convert_to_floats()
-    sums.clear_totals()
+    sums.clear_gradient_sums()
     others = [t[[i for i in range(20) if i != 3]] for t in records.tensors]
     sums.add(model, cross_entropy, others, 19)
     assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(whole, sums.convert_to_floats(), strict=True))

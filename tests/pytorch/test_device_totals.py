@@ -11,10 +11,10 @@ import torch
 from small import cross_entropy, mlp, private, table
 from torch import nn
 
+from tightdp.clipping_and_noise.clipping import convert_deviation_to_grid
 from tightdp.models import dense
-from tightdp.release.clipping import convert_deviation_to_grid
+from tightdp.torch.ghost_clipping import clipping, products
 from tightdp.torch.gradient_sums import exact_sums, sum_noise
-from tightdp.torch.onepass import clipping, products
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="kernels are emulated with the GNU C library")
@@ -61,7 +61,7 @@ def served(monkeypatch):
         return [out.view(x.shape) for out, x in zip(outs, sums, strict=True)]
 
     for module in (products, exact_sums, clipping):
-        monkeypatch.setattr(module, "find_device_of_sums", lambda parameters: torch.device("cpu"))
+        monkeypatch.setattr(module, "find_device_of_gradient_sums", lambda parameters: torch.device("cpu"))
     monkeypatch.setattr(clipping, "release_floats_on_device", release_floats_on_device)
     monkeypatch.setattr(sum_noise.noisy_sums, "release_integers_on_device", release_integers_on_device)
     monkeypatch.setattr(dense, "on_device", lambda x: isinstance(x, list) and isinstance(x[0], torch.Tensor))
@@ -112,6 +112,6 @@ def test_sums_are_forgotten_with_those_of_the_host(served):
     sums.add(run.model, cross_entropy, batch, 12)
     first = sums.integers()[0].clone()
     sums.add(run.model, cross_entropy, batch, 12)
-    sums.clear_totals()
+    sums.clear_gradient_sums()
     sums.add(run.model, cross_entropy, batch, 12)
     assert first.any() and torch.equal(sums.integers()[0], first) and served == [12, 12, 12]

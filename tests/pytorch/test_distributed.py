@@ -20,9 +20,9 @@ from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
 from tightdp._support.process_owner import ProcessOwner
-from tightdp.release.sampling import draw_poisson_sample
+from tightdp.clipping_and_noise.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
-from tightdp.torch.randomness.key import KeyedRandomSource
+from tightdp.torch.randomness.run_key import KeyedRandomSource
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("needs torch.distributed with gloo", allow_module_level=True)

@@ -9,8 +9,8 @@ from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 from torch.utils.data import Dataset
 
+from tightdp.torch.algorithm_sums.auto_sums import AutoSums
 from tightdp.torch.batches.batch_places import BatchPlaces
-from tightdp.torch.step_sums.choose_sums import AutoSums
 from tightdp.train import DPIS, AdaCliP
 
 
@@ -76,7 +76,7 @@ def test_a_step_leaves_empty_places_out(build):
     sums, _ = made(model)
     sums.add(model, cross_entropy, batch, 3)
     alone = [total.clone() for total in sums.convert_to_floats()]
-    sums.clear_totals()
+    sums.clear_gradient_sums()
     sums.add(model, cross_entropy, batch, 3, BatchPlaces(torch.tensor([1, 2, 5]).numpy(), 8))
     for one, other in zip(alone, sums.convert_to_floats(), strict=True):
         assert torch.allclose(one, other, atol=3 * 0.3 * 2.0**-12)
@@ -93,7 +93,7 @@ def test_the_way_is_a_function_of_a_record_s_form(length):
         sums, _ = made(model)
         if first is not None:
             sums.add(model, cross_entropy, first, 4)
-            sums.clear_totals()
+            sums.clear_gradient_sums()
         sums.add(model, cross_entropy, one, 1)
         integers.append(sums.integers()[0].clone())
         assert ("vectorised" in sums.gradient_ways.values()) is (length == 6)

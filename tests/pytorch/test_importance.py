@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
-from tightdp.torch.randomness.key import RunKey
 from tightdp.torch.randomness.process_group import World
+from tightdp.torch.randomness.run_key import RunKey
 from tightdp.train import DPIS, CallableModel, fit
 
 CHANCE = 1e-9
@@ -70,8 +70,8 @@ def test_sums_are_of_unit_vectors_of_those_that_are_taken(arithmetic):
         begin = next(start)
         return mask[begin : begin + len(given)]
 
-    candidates.select_candidates = taken
-    sums = run._begin_sums(parameters(model))
+    candidates.select_rows_of_importance_batch = taken
+    sums = run._begin_sums_of_private_run(parameters(model))
     for some in (slice(0, 20), slice(20, 30)):
         part = [t[some] for t in records.tensors]
         sums.add(model, cross_entropy, part, len(part[0]))
@@ -90,12 +90,12 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     before = np.array([1.0, 1e-3, 0.5, 0.6, 1.5, 0.02, 1.0]) if later else norms
     candidates, hits = ImportanceCandidates(plan, RunKey(World(), int(later))), np.zeros(n)
     for number in range(trials):
-        candidates.begin_norm_pass(np.arange(n), np.arange(n), everyone=True)
-        candidates.note_gradient_norms(before)
-        candidates.renew_norm_bounds(World())
+        candidates.begin_norms_of_importance_batch(np.arange(n), np.arange(n), everyone=True)
+        candidates.note_norms_of_importance_batch(before)
+        candidates.renew_bounds_of_importance_batch(World())
         rows = candidates.draw_candidate_rows(number)
-        candidates.begin_norm_pass(rows, np.arange(len(rows)), everyone=False)
-        hits[rows] += candidates.select_candidates(norms[rows])
+        candidates.begin_norms_of_importance_batch(rows, np.arange(len(rows)), everyone=False)
+        hits[rows] += candidates.select_rows_of_importance_batch(norms[rows])
     clipped = np.minimum(np.nan_to_num(norms), 2.0)
     if later:
         clipped = np.minimum(clipped, 2.0 * np.maximum(np.minimum(before, 2.0), 0.05 * 2.0))
@@ -129,15 +129,15 @@ def test_estimates_are_unbiased():
 
 def test_candidates_are_drawn_when_a_step_takes_them():
     run = private(dataset=table(60), algorithm=DPIS(reach=1.5), epochs=2, noise_multiplier=1.0)
-    looks, everyone = [], run.loader.share_all_records
-    run.loader.share_all_records = lambda: looks.append(run.steps_) or everyone()
+    looks, everyone = [], run.loader.share_records_of_importance_batch
+    run.loader.share_records_of_importance_batch = lambda: looks.append(run.steps_) or everyone()
     epoch = list(run.loader)
     assert len(epoch) == run.plan.steps_per_epoch == 10 and all(len(batch.rows) == 0 for batch in epoch)
     sizes = []
     for batch in epoch + list(run.loader):
         run.step(cross_entropy, batch)
         sizes.append(len(batch.rows))
-        assert batch.is_used
+        assert batch.is_used_batch
     assert looks == [0, 10] and 0 < max(sizes) < 60
     with pytest.raises(dp.BudgetExceeded):
         next(iter(run.loader))
@@ -197,9 +197,9 @@ def test_a_resumed_run_looks_at_all_records_first():
     run.step(cross_entropy, next(iter(run.loader)))
     other = private(dataset=records, algorithm="dpis", noise_multiplier=1.0)
     other.load_state_dict(run.state_dict())
-    assert other.loader.must_look_at_all
+    assert other.loader.must_look_at_importance_norms
     other.step(cross_entropy, next(iter(other.loader)))
-    assert other.steps_ == 2 and not other.loader.must_look_at_all
+    assert other.steps_ == 2 and not other.loader.must_look_at_importance_norms
     third = private(dataset=records, algorithm=DPIS(reach=2.0), noise_multiplier=1.0)
     with pytest.raises(ValueError, match="state must be of a run with this plan"):
         third.load_state_dict(run.state_dict())

@@ -13,10 +13,10 @@ from small import cross_entropy, mlp, private, table
 from test_one_pass import CASES
 
 import tightdp as dp
+from tightdp.torch.algorithm_sums.importance_sums import ExactUnitSums
 from tightdp.torch.batches.batch_places import BatchPlaces, choose_physical_batch_size, draw_batch_places
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
 from tightdp.torch.gradient_sums.per_example_gradients import PerExampleGradients
-from tightdp.torch.step_sums.importance_sums import ExactUnitSums
 
 
 def places_of(found, rows, size):
@@ -82,10 +82,10 @@ def test_integers_of_a_record_follow_from_it_and_its_place(case):
 
 @pytest.mark.parametrize("size", [None, 4])
 def test_all_physical_batches_have_one_shape(size, monkeypatch):
-    seen, taken, of = set(), [], PerExampleGradients.yield_rows
+    seen, taken, of = set(), [], PerExampleGradients.yield_per_example_gradients
     monkeypatch.setattr(
         PerExampleGradients,
-        "yield_rows",
+        "yield_per_example_gradients",
         lambda self, batch, n: (seen.add((n, *batch[0].shape)), of(self, batch, n))[1],
     )
     run = private(mlp(), table(400), batch_size=12, noise_multiplier=1.0, padded=True, physical_size=size,
@@ -131,7 +131,7 @@ def test_a_batch_without_records_and_a_model_that_is_taken_one_by_one():
 @pytest.mark.parametrize("size", [None, 5])
 def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch):
     """Candidates, and all records before an epoch: norms that are compared and remembered, bit for bit."""
-    noted, norms = [], ExactUnitSums.find_gradient_norms
+    noted, norms = [], ExactUnitSums.find_norms_for_importance_sums
     records = table(30)
     model = mlp()
     still = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -142,7 +142,7 @@ def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch
         noted.append((batch, places, found))
         return found
 
-    monkeypatch.setattr(ExactUnitSums, "find_gradient_norms", kept)
+    monkeypatch.setattr(ExactUnitSums, "find_norms_for_importance_sums", kept)
     run.step(cross_entropy, next(iter(run.loader)))
     assert sum(len(found) for _, _, found in noted) == 30
     assert len(np.unique(np.concatenate([found for _, _, found in noted]))) == 30

@@ -15,7 +15,7 @@ import tightdp as dp
 from tightdp.cli import main
 from tightdp.statement.parameters import (
     hash_safetensors_for_statement,
-    hash_state_dict_for_statement,
+    hash_statement_parameters_of_state_dict,
     hash_torch_file_for_statement,
 )
 from tightdp.torch import make_private
@@ -58,7 +58,9 @@ def test_the_hash_is_what_its_page_says(tmp_path):
     expected = f"sha256:{found.hexdigest()}"
     torch.save(state(), tmp_path / "w.pt")
     (tmp_path / "w.safetensors").write_bytes(safetensors(ARRAYS, __metadata__={"format": "pt"}))
-    assert hash_state_dict_for_statement(state()) == hash_torch_file_for_statement(tmp_path / "w.pt") == expected
+    assert (
+        hash_statement_parameters_of_state_dict(state()) == hash_torch_file_for_statement(tmp_path / "w.pt") == expected
+    )
     assert hash_safetensors_for_statement(tmp_path / "w.safetensors") == expected
 
 
@@ -121,7 +123,7 @@ def test_a_run_states_what_it_released(tmp_path, capsys):
     run = make_private(model, optimizer, records, ledger=ledger, **settings).fit(loss)
     statement = run.statement_
     assert (
-        statement.parameters == hash_state_dict_for_statement(model.state_dict())
+        statement.parameters == hash_statement_parameters_of_state_dict(model.state_dict())
         and statement.dataset == "people of 2030"
     )
     assert "Arithmetic is idealised" not in " ".join(statement.warnings)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from small import clipped_by_hand, private
 from torch import nn
 
-from tightdp.torch.onepass.products import ProductSums
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 
 class Pooled(nn.Module):

@@ -16,11 +16,15 @@ from small import clipped_by_hand, private
 from torch import nn
 
 from tightdp.models import dense
-from tightdp.torch.onepass import position_products as positions
-from tightdp.torch.onepass import products as product_sums
-from tightdp.torch.onepass.factors import GradientRows, OuterProducts, SummedProducts
-from tightdp.torch.onepass.position_products import PositionProducts, clip_position_products, is_product_sum_cheaper
-from tightdp.torch.onepass.products import ProductSums
+from tightdp.torch.ghost_clipping import position_products as positions
+from tightdp.torch.ghost_clipping import products as product_sums
+from tightdp.torch.ghost_clipping.factors import GradientRows, OuterProducts, SummedProducts
+from tightdp.torch.ghost_clipping.position_products import (
+    PositionProducts,
+    clip_position_products,
+    is_product_sum_cheaper,
+)
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +43,7 @@ def sums_of(factors, shapes, max_norm=1.0, chosen=None):
     parameters = {str(i): nn.Parameter(torch.zeros(shape)) for i, shape in enumerate(shapes)}
     plan = private(nn.Linear(2, 2), max_norm=max_norm, arithmetic="products", noise_multiplier=2.0**-6).plan
     sums = ProductSums(plan, parameters)
-    sums._add_factors(factors, len(next(iter(factors.values())).gradient_rows()), chosen)
+    sums._add_gradient_factors(factors, len(next(iter(factors.values())).expand_gradient_factors()), chosen)
     return [total.clone() for total in sums.integers()[1]], plan.grid_step
 
 
@@ -205,9 +209,9 @@ def test_tries_are_bounded_and_then_a_record_adds_nothing():
     calls = []
 
     class TooLong(PositionProducts):
-        def round_weights(self, records, factors):
+        def round_position_weights(self, records, factors):
             calls.append(factors.clone())
-            found = super().round_weights(records, factors)
+            found = super().round_position_weights(records, factors)
             return torch.where(factors > 0, found + torch.inf, found)
 
     products = TooLong(OuterProducts(torch.randn(2, 3, 8), torch.randn(2, 3, 8), 8))

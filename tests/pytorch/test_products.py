@@ -9,10 +9,10 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, still, table
 from test_one_pass import CASES
 
-from tightdp.models.grid import FAST, MOST
+from tightdp.models.contribution_grid import FAST, MOST
 from tightdp.torch.batches.batch_places import BatchPlaces
-from tightdp.torch.onepass import products
-from tightdp.torch.onepass.products import ProductSums
+from tightdp.torch.ghost_clipping import products
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 
 def made(model, max_norm, noise_multiplier=1.0):
@@ -60,7 +60,7 @@ def test_integers_of_a_record_are_no_longer_than_the_bound(noise_multiplier):
     assert plan.noise_deviation < MOST * plan.grid_step and np.frexp(plan.grid_step)[0] == 0.5
     assert noise_multiplier > 1 or plan.noise_deviation <= FAST * plan.grid_step
     for i in range(20):
-        sums.clear_totals()
+        sums.clear_gradient_sums()
         sums.add(model, cross_entropy, [tensor[i : i + 1] for tensor in batch], 1)
         squares = sum(m * m for m in map(int, sums.integers()[0]))
         numerator, denominator = (0.37 / plan.grid_step).as_integer_ratio()
@@ -74,7 +74,7 @@ def test_sums_do_not_depend_on_how_the_batch_is_cut_or_on_what_is_not_finite():
     sums, _ = made(model, 0.1)
     sums.add(model, cross_entropy, batch, 12)
     whole = sums.integers()[0].clone()
-    sums.clear_totals()
+    sums.clear_gradient_sums()
     rest = [i for i in range(12) if i != 3]
     sums.add(model, cross_entropy, [tensor[rest] for tensor in batch], 11)
     assert (whole - sums.integers()[0]).abs().max() < 2e-5 * whole.abs().max() and whole.any()
@@ -99,7 +99,7 @@ def test_places():
     sums, _ = made(model, 0.1)
 
     def integers(chosen, where):
-        sums.clear_totals()
+        sums.clear_gradient_sums()
         part = [tensor[chosen] for tensor in batch]
         sums.add(model, cross_entropy, part, len(chosen), BatchPlaces(np.array(where), 16))
         return sums.integers()[0].clone()

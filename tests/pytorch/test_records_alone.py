@@ -9,8 +9,8 @@ from one_pass_models import Language, assert_close, one_pass, refused, rows, wor
 from small import clipped_by_hand, cross_entropy, mlp, private
 from torch import nn
 
-from tightdp.torch.onepass import record_axis
-from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.ghost_clipping import record_axis
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
 
 
 def test_uses_without_known_gradients_are_named():
@@ -86,7 +86,7 @@ def test_no_batch_can_be_regrouped(how):
     sums = OnePassSums(private(model, arithmetic="float", noise_multiplier=1.0, max_norm=0.1).plan, parameters)
     for start in (0, 24):
         part = [x[start : start + 24], y[start : start + 24]]
-        sums.clear_totals()
+        sums.clear_gradient_sums()
         sums.add(model, cross_entropy, part, 24)
         assert_close(
             dict(zip(parameters, sums.convert_to_floats(), strict=True)),

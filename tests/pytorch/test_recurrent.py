@@ -53,7 +53,7 @@ def test_gradients_are_those_of_pytorch(name):
     torch.manual_seed(1)
     model, batch = LAYERS[name](), [torch.randn(6, 5, 2), torch.randint(0, 3, (6,))]
     parameters = dict(model.named_parameters())
-    (rows,) = PerExampleGradients(model, cross_entropy, parameters).yield_rows(batch, 6)
+    (rows,) = PerExampleGradients(model, cross_entropy, parameters).yield_per_example_gradients(batch, 6)
     expected = clipped_by_hand(model, cross_entropy, batch, 1e30)
     for each, g in zip(rows, expected.values(), strict=True):
         assert torch.allclose(each.sum(0).double(), g, rtol=1e-4, atol=1e-5)
@@ -70,8 +70,12 @@ def test_dropout_between_layers_is_drawn_for_each_record():
     torch.manual_seed(1)
     model = Reads(nn.GRU(2, 4, num_layers=2, dropout=0.5, batch_first=True))
     batch = [torch.randn(1, 5, 2).expand(20, 5, 2), torch.zeros(20, dtype=torch.int64)]
-    (rows,) = PerExampleGradients(model, cross_entropy, dict(model.named_parameters())).yield_rows(batch, 20)
+    (rows,) = PerExampleGradients(model, cross_entropy, dict(model.named_parameters())).yield_per_example_gradients(
+        batch, 20
+    )
     assert len(torch.unique(rows[0].flatten(1), dim=0)) > 10
     model.eval()
-    (rows,) = PerExampleGradients(model, cross_entropy, dict(model.named_parameters())).yield_rows(batch, 20)
+    (rows,) = PerExampleGradients(model, cross_entropy, dict(model.named_parameters())).yield_per_example_gradients(
+        batch, 20
+    )
     assert torch.allclose(rows[0][0], rows[0][1], atol=1e-6)

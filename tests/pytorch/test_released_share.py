@@ -50,8 +50,8 @@ def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, eps
     account = make_run_account(given, 10)
     for share in (0.001, 1.0):
         if algorithm.norm_share is None:
-            account.spend_sums()
-            account.choose_from_sum(share * given.records)
+            account.spend_norm_sums_of_plan()
+            account.choose_norm_share_of_plan(share * given.records)
         account.spend(given.steps_per_epoch)
     assert account.remaining_steps == 0
 
@@ -67,8 +67,8 @@ def linear(model, batch):
 
 def released_by(run):
     """What the run's account is told, sum by sum."""
-    found, choose = [], run._account.choose_from_sum
-    run._account.choose_from_sum = lambda released: (found.append(released), choose(released))
+    found, choose = [], run._account.choose_norm_share_of_plan
+    run._account.choose_norm_share_of_plan = lambda released: (found.append(released), choose(released))
     return found
 
 

@@ -18,8 +18,8 @@ from torch.utils.data import Dataset, TensorDataset
 import tightdp as dp
 from tightdp.adapters.transformers import STATEMENT, PrivateTrainer
 from tightdp.torch import LossRelease
-from tightdp.torch.onepass.products import ProductSums
-from tightdp.torch.step_sums.choose_sums import AutoSums
+from tightdp.torch.algorithm_sums.auto_sums import AutoSums
+from tightdp.torch.ghost_clipping.products import ProductSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 SMALL = {"vocab_size": 40, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
@@ -99,7 +99,7 @@ def test_they_train_by_default(name):
     model = MODELS[name]().train()
     run = private(model, TensorDataset(*sentences()), batch_size=5)
     assert run.plan.arithmetic == "auto" and isinstance(
-        run._sum_maker.make_plain_sums(run._check_parameters()), AutoSums
+        run._sum_maker.make_plain_step_sums(run._check_parameters_of_run()), AutoSums
     )
     run.fit(loss)
     assert "vectorised" not in run.ways_.values() and run.privacy_ <= 3.0

@@ -12,7 +12,7 @@ from small import clipped_by_hand, cross_entropy, private
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from tightdp.torch.onepass.clipping import OnePassSums
+from tightdp.torch.ghost_clipping.clipping import OnePassSums
 
 
 class Doubled(torch.autograd.Function):

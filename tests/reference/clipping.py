@@ -1,4 +1,4 @@
-"""Plain NumPy versions of python/tightdp/release/gradients.py in float64."""
+"""Plain NumPy versions of python/tightdp/clipping_and_noise/gradients.py in float64."""
 
 from __future__ import annotations
 

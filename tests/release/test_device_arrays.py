@@ -10,7 +10,7 @@ from pretender import Pretender
 
 import tightdp as dp
 from tightdp import _core, cuda
-from tightdp.release.cuda import arrays, clipping
+from tightdp.clipping_and_noise.cuda import arrays, clipping
 
 torch = pytest.importorskip("torch")
 

@@ -115,7 +115,7 @@ def test_given_integers_are_released_with_the_bits_of_the_cpu(stream, dtype):
         device, cpu = np.full((2, size), np.nan, dtype)
         _testing.emulate_release(sums, device, scale, sigma, stream)
         none = [(np.empty((0, size), np.float32), np.empty((0, 1), np.float32))]
-        dense.release_dense_products(
+        dense.write_noisy_dense_model_products(
             none, 1.0, [sums.copy()], [cpu], grid=1.0, deviation=sigma, stream=stream, first=[0], divisor=1 / scale
         )
         assert 1.0 / (1 / scale) == scale

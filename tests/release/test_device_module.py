@@ -19,9 +19,9 @@ BUILT = importlib.util.find_spec("tightdp._cuda") is not None
 @pytest.fixture
 def asked_again():
     """What was found is kept: these tests ask anew, and so do those that follow."""
-    device_probe._load_module_of_device_probe.cache_clear(), device_probe._describe_devices_of_probe.cache_clear()
+    device_probe._load_module_of_device_probe.cache_clear(), device_probe._describe_probed_devices.cache_clear()
     yield
-    device_probe._load_module_of_device_probe.cache_clear(), device_probe._describe_devices_of_probe.cache_clear()
+    device_probe._load_module_of_device_probe.cache_clear(), device_probe._describe_probed_devices.cache_clear()
 
 
 @pytest.mark.usefixtures("asked_again")

@@ -38,7 +38,7 @@ def both(layers, max_norm, *, grid=None, taken=None, max_norms=None, processors=
         None if taken is None else taken.astype(np.uint8), None if max_norms is None else max_norms / grid,
         processors, chunk,
     )  # fmt: skip
-    dense.add_dense_products(layers, max_norm, totals[1], grid=grid, taken=taken, max_norms=max_norms)
+    dense.add_dense_model_products(layers, max_norm, totals[1], grid=grid, taken=taken, max_norms=max_norms)
     return totals
 
 

@@ -16,7 +16,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.models import dense
 from tightdp.models.linear import Hinge, Logistic, Multinomial
-from tightdp.models.model import ModelGradients, wrap_model_gradient_matrix
+from tightdp.models.model_interface import ModelGradients, wrap_model_gradient_matrix
 from tightdp.train import LinearModel, Perceptron, Records
 
 DTYPES = [np.float32, np.float64]
@@ -27,7 +27,7 @@ def layer(x, r, bias):
 
 
 def moved_tables(layers, grid, center, scale):
-    _, tables = dense._prepare_dense_center_and_scale(layers, grid, center, scale)
+    _, tables = dense._prepare_dense_model_center_and_scale(layers, grid, center, scale)
     cut = []
     for one, (a, s, _) in zip(layers, tables, strict=True):
         width = one.shape[1]
@@ -103,7 +103,7 @@ def test_sums_are_those_of_the_reference_bit_for_bit(shapes, options, dtype):
     for max_norm in (1e-20, 0.3, 4.0, 1e20):
         for weights in (None, np.append(g.random(69), 1.0)):
             rows = by_reference(layers, max_norm, center, scale, normalize, weights)
-            found = dense.sum_clipped_dense_gradients(
+            found = dense.sum_clipped_dense_model_gradients(
                 layers, max_norm, center, scale, normalize=normalize, weights=weights
             )
             assert found.tolist() == [sum(column) for column in zip(*rows, strict=True)]
@@ -126,7 +126,7 @@ def test_a_weighted_record_stays_within_the_bound_in_rational_arithmetic(options
     for k, share in enumerate(SHARES):
         alone = [layer(one.inputs[k : k + 1], one.errors[k : k + 1], True)]
         sums = [
-            dense.sum_clipped_dense_gradients(
+            dense.sum_clipped_dense_model_gradients(
                 alone, 0.7, center, scale, normalize=options == "normalize", weights=weights
             )
             for weights in (None, np.array([share]))
@@ -143,10 +143,14 @@ def test_weights_leave_norms_and_unit_vectors_as_they_are():
     g = np.random.default_rng(0)
     layers, shares = random_layers(g, 50, np.float64, [(6, 2, True)]), g.random(50)
     plain, weighted = ModelGradients(layers), ModelGradients(layers, weights=shares)
-    np.testing.assert_array_equal(weighted.compute_norms(), plain.compute_norms())
-    np.testing.assert_array_equal(weighted.clip_norms(2.0), plain.clip_norms(2.0) * shares)
+    np.testing.assert_array_equal(weighted.compute_model_gradient_norms(), plain.compute_model_gradient_norms())
+    np.testing.assert_array_equal(
+        weighted.clip_model_gradient_norms(2.0), plain.clip_model_gradient_norms(2.0) * shares
+    )
     everyone = np.ones(50, bool)
-    np.testing.assert_array_equal(weighted.sum_unit_gradients(2.0, everyone), plain.sum_unit_gradients(2.0, everyone))
+    np.testing.assert_array_equal(
+        weighted.sum_unit_model_gradients(2.0, everyone), plain.sum_unit_model_gradients(2.0, everyone)
+    )
 
 
 def floats(width):
@@ -163,7 +167,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, b
     r = np.array([data.draw(st.lists(floats(width), min_size=o, max_size=o))], dtype)
     layers = [layer(x, r, bias)]
     for normalize in (False, True):
-        m = dense.sum_clipped_dense_gradients(layers, max_norm, normalize=normalize)
+        m = dense.sum_clipped_dense_model_gradients(layers, max_norm, normalize=normalize)
         within(m, dense.choose_dense_gradient_grid(max_norm), max_norm, 1)
     if not (np.isfinite(x).all() and np.isfinite(r).all()):
         assert not m.any()
@@ -171,7 +175,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, b
     center = np.array(data.draw(st.lists(st.floats(-1e30, 1e30), min_size=size, max_size=size)))
     scale = np.array(data.draw(st.lists(st.floats(1e-10, 1e10), min_size=size, max_size=size)))
     for a, b in ((center, scale), (center, None), (None, scale)):
-        m = dense.sum_clipped_dense_gradients(layers, max_norm, a, b)
+        m = dense.sum_clipped_dense_model_gradients(layers, max_norm, a, b)
         within(m, dense.choose_dense_gradient_grid(max_norm, a, b), max_norm, np.ones(size) if b is None else b)
 
 
@@ -187,11 +191,11 @@ def test_clipped_records_reach_the_bound_but_for_some_millionths(seed, d, o, max
     """The bound is used up, so that a clamp that is one too high would break it (the test above)."""
     g = np.random.default_rng(seed)
     x, r = g.normal(size=(1, d)), g.normal(size=(1, o))
-    m = dense.sum_clipped_dense_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(
+    m = dense.sum_clipped_dense_model_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(
         float
     ) * dense.choose_dense_gradient_grid(max_norm)
     within(
-        dense.sum_clipped_dense_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm),
+        dense.sum_clipped_dense_model_gradients([layer(x, 1e9 * max_norm * r, bias)], max_norm),
         dense.choose_dense_gradient_grid(max_norm),
         max_norm,
         1,
@@ -214,7 +218,7 @@ def test_sums_are_near_those_of_real_numbers(dtype, scaled):
         norms = np.linalg.norm((rows - center) / scale, axis=1)
         expected = ((rows - center) * np.minimum(1, max_norm / norms)[:, None]).sum(axis=0)
         options = (center, scale) if scaled else ()
-        found = dense.sum_clipped_dense_gradients(layers, max_norm, *options) * dense.choose_dense_gradient_grid(
+        found = dense.sum_clipped_dense_model_gradients(layers, max_norm, *options) * dense.choose_dense_gradient_grid(
             max_norm, *options
         )
         # Section 3: a record is off by its inputs' rounding, 2^-20 sqrt(d + 1), and twice the margin, which is here at
@@ -222,7 +226,7 @@ def test_sums_are_near_those_of_real_numbers(dtype, scaled):
         error = max_norm * (2.0**-20 * 31**0.5 + 2 * 2.0**-18 * 5**0.5 * (4 if scaled else 1))
         np.testing.assert_allclose(found, expected, rtol=0, atol=500 * error)
         if not scaled:
-            np.testing.assert_allclose(dense.compute_dense_gradient_norms(layers), norms, rtol=2.0**-20 * 31**0.5)
+            np.testing.assert_allclose(dense.compute_dense_model_gradient_norms(layers), norms, rtol=2.0**-20 * 31**0.5)
 
 
 MODELS = {
@@ -245,9 +249,9 @@ def table(name, n, dtype, seed=0):
 def sums_of(model, w, X, y, center, scale):
     gradients = model.compute_gradients(w, Records(X, y))
     return [
-        gradients.sum_clipped(0.7),
-        gradients.sum_clipped(0.7, center, scale),
-        gradients.sum_unit_gradients(0.7, np.ones(len(X), bool)),
+        gradients.sum_clipped_model_gradients(0.7),
+        gradients.sum_clipped_model_gradients(0.7, center, scale),
+        gradients.sum_unit_model_gradients(0.7, np.ones(len(X), bool)),
     ]
 
 
@@ -263,13 +267,13 @@ def test_what_a_record_adds_does_not_depend_on_the_others(name, dtype):
     for i, total in enumerate(together):
         np.testing.assert_array_equal(total, sum(one[i] for one in alone))
     records = Records(X, y)
-    losses, norms = model.compute_losses(w, records), model.compute_gradients(w, records).compute_norms()
+    losses, norms = model.compute_losses(w, records), model.compute_gradients(w, records).compute_model_gradient_norms()
     lines = list(model.compute_line_losses(w, center, np.array([0.0, 0.5, 3.0]), records))
     for k in (0, 7, 100, 202):
         one = Records(X[k : k + 1].copy(), y[k : k + 1])
         assert (
             model.compute_losses(w, one)[0] == losses[k]
-            and model.compute_gradients(w, one).compute_norms()[0] == norms[k]
+            and model.compute_gradients(w, one).compute_model_gradient_norms()[0] == norms[k]
         )
         assert [line[0] for line in model.compute_line_losses(w, center, np.array([0.0, 0.5, 3.0]), one)] == [
             line[k] for line in lines
@@ -316,8 +320,10 @@ for dtype in (np.float32, np.float64):
         records = Records((3 * g.normal(size=(1001, features))).astype(dtype), g.integers(0, classes, 1001))
         w, a, b = g.normal(size=model.size), .1 * g.normal(size=model.size), g.uniform(.5, 2, model.size)
         gradients = model.compute_gradients(w, records)
-        for found in (gradients.sum_clipped(.7), gradients.sum_clipped(.7, a, b), gradients.compute_norms(),
-                      gradients.sum_unit_gradients(.7, np.arange(1001) % 3 > 0), model.compute_losses(w, records)):
+        for found in (gradients.sum_clipped_model_gradients(.7), gradients.sum_clipped_model_gradients(.7, a, b),
+                      gradients.compute_model_gradient_norms(),
+                      gradients.sum_unit_model_gradients(.7, np.arange(1001) % 3 > 0),
+                      model.compute_losses(w, records)):
             h.update(found.tobytes())
 print(_core.isa(), h.hexdigest())
 """
@@ -332,8 +338,8 @@ def test_sums_past_what_a_double_holds_are_exact():
     """One row so often that the doubles must be emptied into integers many times over."""
     n = 100_003
     one = np.array([[1.0, -0.3, 0.7]])
-    single = dense.sum_clipped_dense_gradients([layer(one, np.array([[5.0]]), True)], 1.0)
-    many = dense.sum_clipped_dense_gradients([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
+    single = dense.sum_clipped_dense_model_gradients([layer(one, np.array([[5.0]]), True)], 1.0)
+    many = dense.sum_clipped_dense_model_gradients([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
     assert many.tolist() == [n * int(v) for v in single]
 
 
@@ -403,13 +409,17 @@ def test_taken_records_alone_are_added():
         units = dense.DenseRowUnits(*(u[taken] for u in one.units))
         part.append(dense.DenseLayer(one.inputs[taken], one.errors[taken], units, one.bias))
     found, alone = (
-        ModelGradients(layers).sum_unit_gradients(2.0, taken),
-        ModelGradients(part).sum_unit_gradients(2.0, np.ones(taken.sum(), bool)),
+        ModelGradients(layers).sum_unit_model_gradients(2.0, taken),
+        ModelGradients(part).sum_unit_model_gradients(2.0, np.ones(taken.sum(), bool)),
     )
     np.testing.assert_array_equal(found, alone)
-    assert not ModelGradients(layers).sum_unit_gradients(2.0, np.zeros(100, bool)).any()
+    assert not ModelGradients(layers).sum_unit_model_gradients(2.0, np.zeros(100, bool)).any()
 
 
 def test_an_empty_batch_adds_nothing():
     empty = wrap_model_gradient_matrix(np.zeros((0, 3)), np.zeros(0, bool))
-    assert empty.sum_clipped(1.0).tolist() == [0, 0, 0] and empty.compute_norms().shape == (0,)
+    assert empty.sum_clipped_model_gradients(1.0).tolist() == [
+        0,
+        0,
+        0,
+    ] and empty.compute_model_gradient_norms().shape == (0,)

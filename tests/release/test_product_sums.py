@@ -26,7 +26,7 @@ def added(layers, max_norm, grid=None, taken=None, totals=None):
     """The sums, a vector for all layers."""
     if totals is None:
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-    dense.add_dense_products(
+    dense.add_dense_model_products(
         layers, max_norm, totals, grid=grid or dense.choose_dense_product_grid(max_norm), taken=taken
     )
     return np.concatenate([total.reshape(-1) for total in totals])
@@ -174,10 +174,10 @@ def test_sums_are_near_those_of_real_numbers():
 def test_what_does_not_fit_is_refused():
     x, r, total = np.ones((2, 3)), np.ones((2, 4)), np.zeros((4, 3), np.int64)
     with pytest.raises(ValueError, match="must fit"):
-        dense.add_dense_products([(x, r)], 1.0, [total], grid=2.0**-31)  # finer than 32 bits allow
+        dense.add_dense_model_products([(x, r)], 1.0, [total], grid=2.0**-31)  # finer than 32 bits allow
     for layers, totals in ((([x[:1], r],), [total]), (([x, r],), [total[:3]]), (([x, r],), [])):
         with pytest.raises(ValueError):
-            dense.add_dense_products(layers, 1.0, totals, grid=2.0**-29)
+            dense.add_dense_model_products(layers, 1.0, totals, grid=2.0**-29)
 
 
 def ends_of_digits(g, shape, most):
@@ -222,13 +222,13 @@ def test_a_release_in_the_same_pass_has_the_bits_of_two_passes(shapes, dtype, he
     layers, grid = random_layers(g, 70, np.float32, shapes), dense.choose_dense_product_grid(0.5)
     start = [g.integers(-(2**40), 2**40, (o, d)) for d, o in shapes] if held else []
     totals = [total.copy() for total in start] or [np.zeros((o, d), np.int64) for d, o in shapes]
-    dense.add_dense_products(layers, 0.5, totals, grid=grid)
+    dense.add_dense_model_products(layers, 0.5, totals, grid=grid)
     first = [int(x) for x in np.cumsum([5, *(o * d for d, o in shapes)])[:-1]]
     for total, index in zip(totals, first, strict=True):
         _core.add_rounded_normals(_core.philox_stream(3, 8), np.array(2.5e9), total.reshape(-1), index)
     out = [np.empty((o, d), dtype) for d, o in shapes]
     kept = [total.copy() for total in start]
-    dense.release_dense_products(
+    dense.write_noisy_dense_model_products(
         layers, 0.5, kept, out, grid=grid, deviation=2.5e9, stream=_core.philox_stream(3, 8), first=first, divisor=37.0
     )
     for found, total in zip(out, totals, strict=True):
@@ -245,7 +245,7 @@ def test_sums_that_were_released_are_released_once():
     for times in (1, 0):  # of the records: more than are packed at once, and none
         out = [np.empty((2, 3))]
         some = layers if times else [(x[:0], r[:0]) for x, r in layers]
-        dense.release_dense_products(some, 1.0, totals, out, grid=grid, deviation=0.0, stream=None, first=[0])
+        dense.write_noisy_dense_model_products(some, 1.0, totals, out, grid=grid, deviation=0.0, stream=None, first=[0])
         np.testing.assert_array_equal(out[0].reshape(-1), times * expected)
 
 
@@ -255,7 +255,7 @@ def test_a_release_without_noise_is_the_sum():
         dense.choose_dense_product_grid(2.0),
     )
     out = [np.empty((4, 12))]
-    dense.release_dense_products(layers, 2.0, [], out, grid=grid, deviation=0.0, stream=None, first=[0])
+    dense.write_noisy_dense_model_products(layers, 2.0, [], out, grid=grid, deviation=0.0, stream=None, first=[0])
     np.testing.assert_array_equal(out[0].reshape(-1), added(layers, 2.0) * grid)
 
 
@@ -267,7 +267,7 @@ g = np.random.default_rng(0)
 layers = [(g.normal(size=(300, 90)), g.normal(size=(300, 40)))]
 def digest():
     total = np.zeros((40, 90), np.int64)
-    dense.add_dense_products(layers, 1.0, [total], grid=2.0**-29)
+    dense.add_dense_model_products(layers, 1.0, [total], grid=2.0**-29)
     return hash(total.tobytes())
 before = digest()  # the trial is over, and threads have started
 child = os.fork()
@@ -294,7 +294,7 @@ for dtype in (np.float32, np.float64):
                g.normal(size=(301, o)).astype(dtype)) for d, o in ((50, 7), (2000, 1), (3, 5), (33, 1), (131, 4))]
     for max_norm in (1e-6, .7, 1e9):
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-        dense.add_dense_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
+        dense.add_dense_model_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
 print(_core.isa(), h.hexdigest())
 """

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.shared.statements import describe_estimator_bounds
-from tightdp.records.columns import CategoryColumn, NumberColumn
+from tightdp.estimators.shared.public_facts import describe_estimator_bounds
+from tightdp.records.column_encodings import CategoryColumn, NumberColumn
 from tightdp.statement.column_words import state_fact_of_categories, state_fact_of_labels, state_facts_of_columns
 
 COLUMNS = (

@@ -16,13 +16,13 @@ import pytest
 import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import build_command_parser, main
-from tightdp.cli.files import reserve_output_file
-from tightdp.records.columns import NumberColumn
+from tightdp.cli.command_files import reserve_output_file
+from tightdp.records.column_encodings import NumberColumn
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
 from tightdp.records.text import find_repeated_column_names
 from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_labels
-from tightdp.tables.model import TableModel
+from tightdp.tables.model_file import TableModel
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -287,7 +287,7 @@ def test_names_of_columns_are_checked_in_linear_time(tmp_path, twice):
 def test_an_error_lists_some_names(tmp_path):
     (tmp_path / "wide.csv").write_text(",".join(f"c{k}" for k in range(5000)) + "\n" + ",".join(["1"] * 5000) + "\n")
     with pytest.raises(ValueError, match=r"no column 'x'; there are c0, c1, .*, and 4,950 more") as seen:
-        Rows.read(tmp_path / "wide.csv").get_column("x")
+        Rows.read(tmp_path / "wide.csv").get_source_column("x")
     assert len(str(seen.value)) < 1000
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.gate.count_threshold import find_noisy_count_threshold
+from tightdp.release_gate.count_threshold import find_noisy_count_threshold
 
 
 def above(sigma, x):

@@ -28,7 +28,7 @@ def test_however_it_is_written(tmp_path, encoding, delimiter, compress):
     file.write_bytes(compress(text(delimiter).encode(encoding)))
     read = Rows.read(file, TextFormat(delimiter, encoding))
     assert read.columns == {"name": ["Ana", "Zoë, junior", '"quoted"'], "größe": ["1", "2", "3"]} and len(read) == 3
-    assert read.read_numbers("größe", allow_missing=False).tolist() == [1, 2, 3]
+    assert read.read_source_numbers("größe", allow_missing=False).tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n", " ", "é"])
@@ -91,12 +91,12 @@ def test_another_delimiter_is_hinted_at(tmp_path, capsys):
 
 
 def test_a_mapping_is_a_table():
-    read = Rows.from_table({"x": [1, 2.5, None], "y": np.array(["a", " b ", ""]), "z": [0]}, ["x", "y"])
+    read = Rows.from_source_table({"x": [1, 2.5, None], "y": np.array(["a", " b ", ""]), "z": [0]}, ["x", "y"])
     assert read.columns == {"x": ["1", "2.5", ""], "y": ["a", "b", ""]}
     with pytest.raises(ValueError, match=r"^table must have the columns x, y: it lacks y"):
-        Rows.from_table({"x": [1]}, ["x", "y"])
+        Rows.from_source_table({"x": [1]}, ["x", "y"])
     with pytest.raises(ValueError, match="columns of one length"):
-        Rows.from_table({"x": [1], "y": [1, 2]}, ["x", "y"])
+        Rows.from_source_table({"x": [1], "y": [1, 2]}, ["x", "y"])
 
 
 def test_all_problems_of_a_table_at_once(tmp_path, capsys):
@@ -129,7 +129,7 @@ def test_markers_of_missing_numbers(tmp_path):
     file = tmp_path / "data.csv"
     cells = ["7", "", "?", "NA", "N/A", "#N/A", "n/a", "-", ".", "<NA>", "null", "NaN", "-3", ".5"]
     file.write_text("x,y\n" + "\n".join(f"{cell},0" for cell in cells))
-    numbers = Rows.read(file).read_numbers("x", allow_missing=True)
+    numbers = Rows.read(file).read_source_numbers("x", allow_missing=True)
     np.testing.assert_array_equal(numbers, [7, *[np.nan] * 11, -3, 0.5])
 
 
@@ -142,7 +142,7 @@ def test_further_markers_are_named(tmp_path, capsys):
     assert "record 1 has no x; see --allow-missing, and train --fill" in capsys.readouterr().err
     read = Rows.read(file, TextFormat(missing=frozenset(["-999", "x"])))
     assert read.columns["sex"][:3] == ["f", "m", ""]
-    assert np.isnan(read.read_numbers("x", allow_missing=True)).sum() == 20
+    assert np.isnan(read.read_source_numbers("x", allow_missing=True)).sum() == 20
     assert main(["train", str(file), *ask, "--fill", "x=30"]) == 0
     model = str(file.with_suffix(".model.json"))
     assert main(["predict", model, str(file), "--missing", "-999"]) == 0
@@ -171,7 +171,7 @@ def test_decimal_commas(tmp_path, capsys):
 @pytest.mark.parametrize("cell", ["1.234,5", "1.5", "1,2,3", "1_0,5"])
 def test_a_point_beside_decimal_commas_is_no_number(cell):
     with pytest.raises(ValueError, match=r"record 1, column x: not a number .*--decimal"):
-        Rows("data.csv", {"x": [cell]}, ",").read_numbers("x", allow_missing=False)
+        Rows("data.csv", {"x": [cell]}, ",").read_source_numbers("x", allow_missing=False)
 
 
 def test_a_column_without_a_name_is_left_out_or_declared(tmp_path, capsys):
@@ -207,4 +207,4 @@ def test_a_number_is_missing_with_zeros_after_its_decimal_mark(tmp_path, decimal
     ]
     (tmp_path / "t.csv").write_text("\n".join(["x", *cells]))
     found = Rows.read(tmp_path / "t.csv", TextFormat(";", decimal=decimal, missing=frozenset({"-999", "v"})))
-    assert found.get_column("x") == ["", "", "", *cells[3:]]
+    assert found.get_source_column("x") == ["", "", "", *cells[3:]]

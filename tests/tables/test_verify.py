@@ -13,9 +13,9 @@ from effort import bounded
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.allocation import sums
+from tightdp.accounting.engines.random_allocation import sums
 from tightdp.cli import main
-from tightdp.cli.files import MODEL, check_command_output
+from tightdp.cli.command_files import MODEL, check_command_output
 from tightdp.ledger.ledger import name_ledger
 from tightdp.statement import recomputation
 from tightdp.statement.recomputation import UNITS

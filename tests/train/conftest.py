@@ -22,7 +22,7 @@ class Still:
 
 @pytest.fixture
 def still(monkeypatch):
-    monkeypatch.setattr("tightdp.gate.gate.Gate._add_noise", lambda gate, deviation, value: None)
+    monkeypatch.setattr("tightdp.release_gate.gate.Gate._add_noise", lambda gate, deviation, value: None)
     return Still()
 
 

@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp.algorithms.adaclip import AdaCliPMoments, estimate_adaclip_variance
-from tightdp.gate.budget import Target
 from tightdp.models.linear import Multinomial
+from tightdp.release_gate.budget import Target
 from tightdp.train import (
     SGD,
     AdaCliP,
@@ -54,7 +54,7 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
     for model in (linear, CallableModel(linear.size, rows)):
 
         class Fixed(LogisticRegression):
-            def _build_model(self, features, classes, model=model):
+            def _build_estimator_model(self, features, classes, model=model):
                 return model
 
         fits.append(
@@ -75,7 +75,7 @@ def test_moments_by_hand():
     b = math.sqrt(s * 2 * s / 2)
     np.testing.assert_allclose(moments.gradient_scale, [b, b])
     released = np.array([5.0, -20.0])
-    g = moments.learn_from_release(released)
+    g = moments.learn_adaclip_moments(released)
     np.testing.assert_allclose(g, released / 10)
     np.testing.assert_allclose(moments.center, 0.25 * g)
     variance = 0.5 * 0.2 + 0.5 * (g**2 - (b * 3 / 10) ** 2) * 10 / 0.8
@@ -145,7 +145,7 @@ def test_the_printed_lemma_claims_too_little():
 def test_equal_bounds_are_dpsgd_with_a_centre():
     moments = AdaCliPMoments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
     np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)
-    moments.learn_from_release(np.ones(9))
+    moments.learn_adaclip_moments(np.ones(9))
     np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)
 
 

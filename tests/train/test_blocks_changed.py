@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tightdp.gate.gate import Gate
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
 from tightdp.records.blocks import CHANGED
+from tightdp.release_gate.gate import Gate
 from tightdp.train import (
     DPAGD,
     DPPCA,
@@ -89,13 +89,13 @@ MADE = {
 @pytest.fixture
 def released(monkeypatch):
     """The pass that each release was made of."""
-    found, keep = [], Gate._finish_release
+    found, keep = [], Gate._finish_gate_release
 
     def spied(self, *given):
         found.append(spied.of.passes)
         return keep(self, *given)
 
-    monkeypatch.setattr(Gate, "_finish_release", spied)
+    monkeypatch.setattr(Gate, "_finish_gate_release", spied)
     return lambda blocks: setattr(spied, "of", blocks) or found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.records.columns import CategoryColumn
+from tightdp.records.column_encodings import CategoryColumn
 
 CANARY = "Clinic of Jane Doe"
 COMMON = ["--label", "income", "--delta", "1e-6", "--epsilon", "1", "--seed", "1", "--set", "steps=5"]
@@ -68,7 +68,7 @@ def test_undeclared_labels_contribute_nothing_and_undeclared_categories_are_zero
     with_label = model([0.5, "north", CANARY])
     assert with_label == plain  # coefficients included: the noise is seeded
     assert model([0.5, CANARY, "high"]) == model([0.5, "", "high"]) != plain
-    rows = CategoryColumn("clinic", ("north", "south")).encode_values([CANARY, "south", ""])
+    rows = CategoryColumn("clinic", ("north", "south")).encode_record_values([CANARY, "south", ""])
     assert rows.tolist() == [[0, 0], [0, 1], [0, 0]]
     capsys.readouterr()
 

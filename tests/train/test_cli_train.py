@@ -13,8 +13,8 @@ import pytest
 from tightdp.cli import main
 from tightdp.cli.progress import ProgressBar
 from tightdp.estimators.catalog import ALGORITHMS
-from tightdp.records.columns import encode_columns
-from tightdp.records.schema import Schema, plan_columns
+from tightdp.records.column_encodings import encode_record_columns
+from tightdp.records.schema import Schema, plan_record_schema_columns
 from tightdp.records.sources.rows import Rows
 
 BOUNDS = ["--label", "income", "--delta", "1e-6", "--bounds", "age=18:90,hours=0:80"]
@@ -47,9 +47,9 @@ def test_model_and_statement(table, capsys):
     rows = Rows.read(table)
     bounds, categories = {"age": (18, 90), "hours": (0, 80)}, {"sex": ("f", "m")}
     declared = Schema("income", ("high", "low"), bounds, categories, frozenset(), {})
-    X = encode_columns(rows, plan_columns(rows, declared, categories), allow_missing=False)
+    X = encode_record_columns(rows, plan_record_schema_columns(rows, declared, categories), allow_missing=False)
     predicted = np.where(X @ np.array(model["coef"][0]) + model["intercept"][0] > 0, "low", "high")
-    assert np.mean(predicted == rows.get_column("income")) == pytest.approx(
+    assert np.mean(predicted == rows.get_source_column("income")) == pytest.approx(
         report["test_accuracy_not_private"], abs=1e-6
     )
 

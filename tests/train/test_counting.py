@@ -9,10 +9,10 @@ import pytest
 
 import tightdp as dp
 from tightdp import audit
+from tightdp.algorithms.building_blocks.algorithm import check_algorithm_release_count
 from tightdp.algorithms.record_count import FREED, SHARE, _divide_algorithm_target, check_algorithm_for_any_count
-from tightdp.algorithms.shared.algorithm import check_algorithm_release_count
 from tightdp.models.linear import Logistic
-from tightdp.models.records import Records
+from tightdp.models.model_records import Records
 from tightdp.train import (
     DPAGD,
     DPIS,

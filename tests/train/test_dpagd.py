@@ -7,8 +7,8 @@ import pytest
 
 import tightdp as dp
 from tightdp.algorithms.dpagd import _DPAGDRun
-from tightdp.gate.budget import Target
-from tightdp.gate.oracle import Public
+from tightdp.release_gate.budget import Target
+from tightdp.release_gate.oracle import Public
 from tightdp.train import DPAGD, Gate, LogisticRegression, Query
 
 
@@ -47,8 +47,8 @@ def test_the_mean_of_the_features_is_paid_from_the_gradients_cap(blobs):
 def test_shares_of_the_budget():
     """share = 1/5 means selections cost a quarter of what gradients do, in zCDP, with either noise."""
     gradients = 10 / (2 * 30.0**2)
-    eta = DPAGD(selections=10, share=0.2)._calibrate_selection(30.0).eta
-    epsilon = DPAGD(selections=10, share=0.2, noise="exponential")._calibrate_selection(30.0).nominal_epsilon
+    eta = DPAGD(selections=10, share=0.2)._calibrate_dpagd_selection(30.0).eta
+    epsilon = DPAGD(selections=10, share=0.2, noise="exponential")._calibrate_dpagd_selection(30.0).nominal_epsilon
     assert 10 * eta**2 / 8 == pytest.approx(gradients / 4) == pytest.approx(10 * epsilon**2 / 2)
 
 

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
+from tightdp.algorithms.building_blocks.algorithm import build_algorithm_release
 from tightdp.algorithms.dpis import DPISEpochSettings, build_dpis_sum_query
-from tightdp.algorithms.shared.algorithm import build_algorithm_release
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
 
@@ -227,9 +227,9 @@ def test_every_epoch_has_a_plan_whatever_is_released(records, settings, epsilon)
     for most in (None, 100.0 / epsilon):
         for shares in ((1.0, 0.01, 0.0, 1.0), (-1.0, 1.0, 0.3, 0.02)):
             run = DPISEpochSettings(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
-            budget = run.make_filter(algorithm.compute_steps(run.public, run.target))
+            budget = run.make_dpis_filter(algorithm.compute_steps(run.public, run.target))
             for epoch, share in enumerate(shares):
                 budget.spend(dp.Gaussian(run.norm_noise), 2 if settings.get("adapt") and epoch else 1)
-                chosen, noise = run.choose_share_and_noise(budget, epoch, share * records, 1.0)
+                chosen, noise = run.choose_dpis_share_and_noise(budget, epoch, share * records, 1.0)
                 assert min(share, 1.0) <= chosen <= 1 and noise <= run.largest_noise
                 budget.spend(build_algorithm_release(noise, run.compute_sampling_probability(chosen)), run.steps)

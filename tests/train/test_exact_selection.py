@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.gate.selection import (
+from tightdp.release_gate.selection import (
     SelectionCoins,
     select_score_by_exponential_mechanism,
     select_score_by_permute_and_flip,
@@ -32,9 +32,9 @@ class Script:
 def test_a_coin_compares_binary_digits_and_goes_on_where_they_agree():
     third = 2**64 // 3  # 0.010101...: all its words are the same
     for words, expected in (((third - 1,), True), ((third + 1,), False), ((third, third, 0), True)):
-        assert SelectionCoins(Script(*words)).flip_with_probability(1, 3) == expected
-    assert SelectionCoins(Script()).flip_with_probability(5, 5)
-    assert not SelectionCoins(Script(0, 1)).flip_with_probability(
+        assert SelectionCoins(Script(*words)).flip_gate_coin_with_probability(1, 3) == expected
+    assert SelectionCoins(Script()).flip_gate_coin_with_probability(5, 5)
+    assert not SelectionCoins(Script(0, 1)).flip_gate_coin_with_probability(
         0, 5
     )  # 0 is below no word but 0, which decides nothing
 
@@ -42,14 +42,16 @@ def test_a_coin_compares_binary_digits_and_goes_on_where_they_agree():
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2)])
 def test_a_coin_of_an_exponential(x):
     coins, n = SelectionCoins(dp.Philox(1)), 20_000
-    seen, p = sum(coins.flip_exponential(x) for _ in range(n)), math.exp(-x)
+    seen, p = sum(coins.flip_exponential_gate_coin(x) for _ in range(n)), math.exp(-x)
     assert abs(seen - n * p) <= 5 * math.sqrt(n * p * (1 - p))
 
 
 def test_a_uniform_index():
     coins, n = SelectionCoins(dp.Philox(2)), 21_000
-    seen = np.bincount([coins.draw_index(7) for _ in range(n)], minlength=7)
-    assert (abs(seen - n / 7) < 5 * math.sqrt(n * 6 / 49)).all() and SelectionCoins(Script(5)).draw_index(1) == 0
+    seen = np.bincount([coins.draw_gate_selection_index(7) for _ in range(n)], minlength=7)
+    assert (abs(seen - n / 7) < 5 * math.sqrt(n * 6 / 49)).all() and SelectionCoins(
+        Script(5)
+    ).draw_gate_selection_index(1) == 0
 
 
 SCORES, RATE = [3, 0, 0, 5, 2], Fraction(3, 10)

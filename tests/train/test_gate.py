@@ -13,9 +13,9 @@ from exactly import within
 from together import together
 
 import tightdp as dp
+from tightdp.clipping_and_noise.sampling import draw_poisson_sample
 from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Logistic
-from tightdp.release.sampling import draw_poisson_sample
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -166,7 +166,7 @@ def test_a_callable_model_is_held_to_its_shapes():
     X, y = np.ones((3, 2)), np.zeros(3, int)
     records = Records(X, y)
     model = CallableModel(2, lambda w, X, y: X * w, initial=[1.0, 2.0])
-    found = model.compute_gradients(np.ones(2), records).sum_clipped(2.0)
+    found = model.compute_gradients(np.ones(2), records).sum_clipped_model_gradients(2.0)
     np.testing.assert_allclose(found * choose_dense_gradient_grid(2.0), [3, 3], rtol=1e-12)
     with pytest.raises(ValueError, match="losses must be given"):
         model.compute_losses(np.ones(2), records)
@@ -180,7 +180,7 @@ def test_a_callable_model_is_held_to_its_shapes():
 
 def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
     """Every sum over all records, in parts: the same value as with them all in memory."""
-    from tightdp.gate.oracle import CHUNK
+    from tightdp.release_gate.oracle import CHUNK
 
     X = np.random.default_rng(5).normal(size=(2 * CHUNK + 5, 2))
     seen = []

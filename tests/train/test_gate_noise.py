@@ -15,8 +15,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.gate.gate import _choose_query_shift_and_deviation, _convert_noise_to_grid_units
-from tightdp.models.grid import FAST, MOST
+from tightdp.models.contribution_grid import FAST, MOST
+from tightdp.release_gate.gate import _choose_query_shift_and_deviation, _convert_noise_to_gate_grid_units
 from tightdp.train import Gate, Query
 
 MULTIPLIERS = st.floats(1e-3, 1e6)
@@ -80,11 +80,11 @@ def test_noise_in_units_of_a_grid(multiplier, bound, digits):
     charged = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if charged > MOST:
         with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-            _convert_noise_to_grid_units(multiplier, bound, step)
+            _convert_noise_to_gate_grid_units(multiplier, bound, step)
     else:
         assert (
             charged
-            <= Fraction(_convert_noise_to_grid_units(multiplier, bound, step))
+            <= Fraction(_convert_noise_to_gate_grid_units(multiplier, bound, step))
             <= charged * (1 + Fraction(1, 2**50))
         )
 
@@ -115,7 +115,7 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
     chosen = Chosen()
     with pytest.MonkeyPatch.context() as patch:
         choice = "select_score_by_permute_and_flip" if permuted else "select_score_by_exponential_mechanism"
-        patch.setattr(f"tightdp.gate.gate.{choice}", chosen)
+        patch.setattr(f"tightdp.release_gate.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
         gate.release_least_index(
             asked, dp.PureDP(rate) if permuted else dp.BoundedRange(rate), offset=np.array(offsets)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.labels import compute_label_charge, count_records_of_labels, select_classifier_labels
+from tightdp.estimators.labels import compute_label_charge, count_records_of_estimator_labels, select_classifier_labels
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -150,7 +150,7 @@ def test_a_pipeline_and_a_search_count_them_in(table):
 )
 def test_what_is_wrong_is_found_before_anything_is_released(table, tmp_path, monkeypatch, settings, error, message):
     asked = []
-    monkeypatch.setattr("tightdp.gate.gate.Gate._spend", lambda *given: asked.append(given))
+    monkeypatch.setattr("tightdp.release_gate.gate.Gate._spend_at_gate", lambda *given: asked.append(given))
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-5, dataset="test", failure=5e-6)
     with pytest.raises(error, match=message) as raised:
         LogisticRegression(**{**TARGET, "classes": "learn", "ledger": ledger, **settings}).fit(*table)
@@ -183,8 +183,8 @@ def test_too_few_frequent_labels_are_paid_for_and_an_error(table, tmp_path):
 
 
 def test_counts_and_choices_are_plain():
-    assert count_records_of_labels(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
-    assert count_records_of_labels(np.array(["", "?", "a", "a"])) == {"a": 2}
+    assert count_records_of_estimator_labels(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
+    assert count_records_of_estimator_labels(np.array(["", "?", "a", "a"])) == {"a": 2}
     assert select_classifier_labels(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
 
 

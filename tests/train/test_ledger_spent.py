@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.models.model import CallableModel
+from tightdp.models.model_interface import CallableModel
 from tightdp.train import DPAGD, DPPCA, DPSGD, LogisticRegression, NoisyGD, ObjectivePerturbation, fit
 
 X = np.random.default_rng(0).random((400, 3))
@@ -45,7 +45,7 @@ def test_what_is_refused_has_looked_at_nothing(ledger, monkeypatch):
     def looked(*_):
         raise Reads
 
-    monkeypatch.setattr("tightdp.gate.oracle.Oracle.draw_batch", looked)
+    monkeypatch.setattr("tightdp.release_gate.oracle.Oracle.draw_batch", looked)
     for size in (None, 400):
         model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[False, True], public_size=size, ledger=ledger)
         with pytest.raises(Reads):

@@ -7,8 +7,8 @@ import pytest
 
 from tightdp.models.dense import choose_dense_gradient_grid
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.models.model import wrap_model_gradient_matrix
-from tightdp.models.records import Records
+from tightdp.models.model_interface import wrap_model_gradient_matrix
+from tightdp.models.model_records import Records
 
 LOSSES = {
     "logistic": (Logistic(), 2),
@@ -59,9 +59,14 @@ def test_outer_products_add_up_to_what_formed_rows_do(name, intercept, dtype, tr
     rows = materialised_rows(model, records, w)
     formed, outer = wrap_model_gradient_matrix(rows, records.valid), model.compute_gradients(w, records)
     # Roundings of both: docs/theory/exact-products.md, section 3.
-    np.testing.assert_allclose(outer.compute_norms(), formed.compute_norms(), rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(
+        outer.compute_model_gradient_norms(), formed.compute_model_gradient_norms(), rtol=1e-5, atol=1e-12
+    )
     options = (g.normal(size=model.size), g.uniform(0.5, 2, size=model.size)) if transformed else ()
-    found, expected = outer.sum_clipped(0.7, *options), formed.sum_clipped(0.7, *options)
+    found, expected = (
+        outer.sum_clipped_model_gradients(0.7, *options),
+        formed.sum_clipped_model_gradients(0.7, *options),
+    )
     np.testing.assert_allclose(
         *(s * choose_dense_gradient_grid(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15
     )
@@ -82,9 +87,12 @@ def test_formed_rows_are_their_own_reference():
     m[2, 1] = np.nan
     gradients, keep = wrap_model_gradient_matrix(m, np.ones(6, bool)), np.array([0, 1, 3, 4, 5])
     norms = np.linalg.norm(m[keep], axis=1)
-    assert gradients.compute_norms()[2] == 0
-    np.testing.assert_allclose(gradients.compute_norms()[keep], norms, rtol=1e-5)
+    assert gradients.compute_model_gradient_norms()[2] == 0
+    np.testing.assert_allclose(gradients.compute_model_gradient_norms()[keep], norms, rtol=1e-5)
     expected = (m[keep] * np.minimum(1, 1.5 / norms)[:, None]).sum(axis=0)
     np.testing.assert_allclose(
-        gradients.sum_clipped(1.5) * choose_dense_gradient_grid(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17
+        gradients.sum_clipped_model_gradients(1.5) * choose_dense_gradient_grid(1.5),
+        expected,
+        rtol=0,
+        atol=6 * 1.5 * 2.0**-17,
     )

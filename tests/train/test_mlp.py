@@ -36,13 +36,15 @@ def test_gradients_are_those_of_finite_differences(activation, classes):
     for k in range(len(records)):
         gradients = model.compute_gradients(w, records.take(np.array([k])))
         norm = np.linalg.norm(rows[k])
-        np.testing.assert_allclose(gradients.compute_norms()[0], norm, rtol=1e-5)
+        np.testing.assert_allclose(gradients.compute_model_gradient_norms()[0], norm, rtol=1e-5)
         for bound in (0.3 * norm, 2 * norm):
-            found = gradients.sum_clipped(bound) * choose_dense_gradient_grid(bound)
+            found = gradients.sum_clipped_model_gradients(bound) * choose_dense_gradient_grid(bound)
             np.testing.assert_allclose(found, rows[k] * min(1, bound / norm), rtol=0, atol=1e-5 * bound)
         center, scale = g.normal(size=model.size), g.uniform(0.5, 2, model.size)
         moved = rows[k] - center
-        found = gradients.sum_clipped(0.8, center, scale) * choose_dense_gradient_grid(0.8, center, scale)
+        found = gradients.sum_clipped_model_gradients(0.8, center, scale) * choose_dense_gradient_grid(
+            0.8, center, scale
+        )
         expected = moved * min(1, 0.8 / np.linalg.norm(moved / scale))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
@@ -55,7 +57,9 @@ def test_norms_are_those_of_the_layers_outer_products():
     for i in range(len(tables) - 1, -1, -1):
         squares += (error**2).sum(axis=1) * ((given[i] ** 2).sum(axis=1) + 1)  # the 1 is of the bias
         error = (error @ tables[i][:, :-1]) * (1 - given[i] ** 2)
-    np.testing.assert_allclose(model.compute_gradients(w, records).compute_norms(), np.sqrt(squares), rtol=1e-5)
+    np.testing.assert_allclose(
+        model.compute_gradients(w, records).compute_model_gradient_norms(), np.sqrt(squares), rtol=1e-5
+    )
 
 
 def test_one_layer_is_the_linear_model(blobs):
@@ -72,9 +76,11 @@ def test_a_record_that_is_not_finite_contributes_nothing(bad):
     spoilt[2] = bad
     with np.errstate(over="ignore", invalid="ignore"):
         gradients = model.compute_gradients(w, Records(spoilt, records.targets))
-    total = gradients.sum_clipped(1.0)
+    total = gradients.sum_clipped_model_gradients(1.0)
     others = np.delete(np.arange(7), 2)
-    np.testing.assert_array_equal(total, model.compute_gradients(w, records.take(others)).sum_clipped(1.0))
+    np.testing.assert_array_equal(
+        total, model.compute_gradients(w, records.take(others)).sum_clipped_model_gradients(1.0)
+    )
 
 
 def test_it_learns_what_a_linear_model_cannot():

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tightdp import _core
-from tightdp.gate import minimum_query as minimum_module
-from tightdp.gate.minimum_query import _order_query_records
 from tightdp.models.linear import Hinge, Logistic
+from tightdp.release_gate import minimum_query as minimum_module
+from tightdp.release_gate.minimum_query import _order_query_records
 from tightdp.train import (
     DPAGD,
     DPPCA,

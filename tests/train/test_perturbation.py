@@ -13,17 +13,17 @@ from mpmath import mp
 from scipy.optimize import minimize as scipy_minimize
 
 import tightdp as dp
-from tightdp.gate import minimum_query as minimum_module
-from tightdp.gate.minimum_query import (
+from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.release_gate import minimum_query as minimum_module
+from tightdp.release_gate.minimum_query import (
     SLACK,
     MinimumQueryPoint,
-    _scale_query_records,
+    _scale_gate_query_records,
     build_minimum_objective,
     build_minimum_query,
     build_perturbed_minimum_query,
 )
-from tightdp.gate.solver import MinimumNotReached, minimize_convex_function
-from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
+from tightdp.release_gate.minimum_solver import MinimumNotReached, minimize_convex_gate_function
 from tightdp.train import (
     LinearSVC,
     LogisticRegression,
@@ -91,14 +91,14 @@ def test_minimize_reaches_the_tolerance_from_bad_starts():
         def __init__(self, w):
             self.w, self.gradient = w, H @ w + 50 * np.tanh(50 * w)
 
-        def multiply_by_hessian(self, v):
+        def multiply_by_gate_query_hessian(self, v):
             return H @ v + 2500 * (1 - np.tanh(50 * self.w) ** 2) * v
 
         def differentiate_along(self, direction):
             return lambda t: -float(direction @ Rough(self.w - t * direction).gradient)
 
     for scale in (1e-3, 0.1, 2.0):
-        w = minimize_convex_function(Rough, scale * g.normal(size=12), 1e-9)
+        w = minimize_convex_gate_function(Rough, scale * g.normal(size=12), 1e-9)
         assert np.linalg.norm(Rough(w).gradient) <= 1e-9 - 1e-10
 
 
@@ -214,7 +214,7 @@ def test_the_certificate_holds(loss, size):
     """The computed gradient against one of 50 digits: never further than the bound says."""
     classes = max(2, loss.outputs)
     X, y, model, _, f = setting(loss, classes, n=300, d=6)
-    data = _scale_query_records(Records(X, y), 1.0, 7)
+    data = _scale_gate_query_records(Records(X, y), 1.0, 7)
     g = np.random.default_rng(1)
     w, b = size * g.normal(size=model.size), g.normal(size=model.size)
     found = MinimumQueryPoint(f, data, b, w)

@@ -12,8 +12,8 @@ import tightdp as dp
 from tightdp.audit import paired, run_pairs
 from tightdp.estimators import regression as module
 from tightdp.estimators import second_moment as moments
-from tightdp.gate.gate import Gate
 from tightdp.pipeline import PrivatePipeline
+from tightdp.release_gate.gate import Gate
 from tightdp.train import ArrayBlocks, Ridge, SGDRegressor
 
 QUIET = 1e-4

@@ -125,8 +125,8 @@ class Floats(Gate):
     def release_gaussian(self, query, noise_multiplier):
         value = query.evaluate(self._source) * query.grid
         noise = noise_multiplier * query.sensitivity * self._source.normal(value.size)
-        return self._finish_release(
-            value + noise, self._spend(dp.Gaussian(noise_multiplier), query.sampling_probability)
+        return self._finish_gate_release(
+            value + noise, self._spend_at_gate(dp.Gaussian(noise_multiplier), query.sampling_probability)
         )
 
 
@@ -164,13 +164,13 @@ def multiple_of(values, grid):
 def test_every_release_is_a_multiple_of_its_grid(monkeypatch):
     """Networks and components too: the gate releases integers times a power of two."""
     released = []
-    keep = Gate._finish_release
+    keep = Gate._finish_gate_release
 
     def watched(self, value, mechanism):
         released.append(value)
         return keep(self, value, mechanism)
 
-    monkeypatch.setattr(Gate, "_finish_release", watched)
+    monkeypatch.setattr(Gate, "_finish_gate_release", watched)
     g = np.random.default_rng(0)
     X, y = g.normal(size=(60, 3)), g.integers(0, 2, 60)
     DPPCA(1, 1.0, 1e-5).fit(X)

@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from tightdp.algorithms.building_blocks.public_step_length import (
+    bound_curvature_for_step_length,
+    choose_sgd_step_length,
+)
 from tightdp.algorithms.noisygd import _choose_noisygd_momentum
-from tightdp.algorithms.shared.public_step_length import bound_curvature_for_step_length, choose_sgd_step_length
 from tightdp.models.linear import Logistic
 from tightdp.train import DPIS, DPSGD, SGD, AdaCliP, LinearModel, LogisticRegression, NoisyGD, Public, fit
 

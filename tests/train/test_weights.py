@@ -11,13 +11,13 @@ from sklearn.linear_model import LogisticRegression as Exact
 from sklearn.model_selection import ParameterGrid
 
 import tightdp as dp
-from tightdp.gate.oracle import Oracle, Public
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.models.linear import LinearModel, Logistic
-from tightdp.models.records import Records
+from tightdp.models.model_records import Records
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
 from tightdp.records import blocks as record_blocks
+from tightdp.release_gate.oracle import Oracle, Public
 from tightdp.train import (
     DPAGD,
     DPIS,

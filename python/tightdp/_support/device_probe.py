@@ -30,7 +30,7 @@ def _get_module_of_device_probe() -> ModuleType | None:
 
 
 @cache
-def _describe_devices_of_probe() -> tuple[str, ...]:
+def _describe_probed_devices() -> tuple[str, ...]:
     """Returns the name and the compute capability of each device, as one text for each device.
 
     The texts are cached, because the driver takes a millisecond to describe a device.
@@ -48,7 +48,7 @@ def devices() -> list[str]:
     >>> isinstance(cuda.devices(), list)
     True
     """
-    return list(_describe_devices_of_probe())
+    return list(_describe_probed_devices())
 
 
 def status() -> str:
@@ -66,7 +66,7 @@ def status() -> str:
     return ", ".join(devices()) or "built, no device found"
 
 
-def parse_cuda_device_number(device: str) -> int | None:
+def parse_probed_device_number(device: str) -> int | None:
     """Returns the number N of "cuda:N", 0 for "cuda", and None for "cpu"."""
     if device == "cpu":
         return None
@@ -83,7 +83,7 @@ def require_module(device: int = 0) -> Any:
     >>> cuda.require_module(0)  # doctest: +SKIP
     <module 'tightdp._cuda' ...>
     """
-    found = _describe_devices_of_probe()
+    found = _describe_probed_devices()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")
     if not 0 <= device < len(found):

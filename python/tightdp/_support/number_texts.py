@@ -29,7 +29,7 @@ def format_up(x: float, spec: str = "") -> str:
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
     """
-    return format_rounded_number(x, spec, ROUND_CEILING)
+    return format_rounded_number_text(x, spec, ROUND_CEILING)
 
 
 def format_down(x: float, spec: str = "") -> str:
@@ -40,7 +40,7 @@ def format_down(x: float, spec: str = "") -> str:
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'
     """
-    return format_rounded_number(x, spec, ROUND_FLOOR)
+    return format_rounded_number_text(x, spec, ROUND_FLOOR)
 
 
 def round_number_up(x: float, digits: int) -> float:
@@ -48,7 +48,7 @@ def round_number_up(x: float, digits: int) -> float:
     return float(_round_decimal_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
 
 
-def format_rounded_number(x: float, spec: str, rounding: str) -> str:
+def format_rounded_number_text(x: float, spec: str, rounding: str) -> str:
     """Returns ``format(x, spec)``, rounded in the direction ``rounding`` of the module ``decimal``.
 
     ROUND_HALF_EVEN gives the same text as ``format``.
@@ -61,10 +61,10 @@ def format_rounded_number(x: float, spec: str, rounding: str) -> str:
     kind, size = letter.lower(), int(width or 0)
     fill, align = fill or ("0" if zeros else " "), align or ("=" if zeros else ">")
     if kind in ("f", "%"):
-        whole, fraction = _format_fixed_number(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
+        whole, fraction = _format_fixed_number_text(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
         after = "%" if kind == "%" else ""
     else:
-        d = _round_number_to_digits(x, kind, precision, rounding)
+        d = _round_number_text_to_digits(x, kind, precision, rounding)
         whole, fraction, after = _place_decimal_point(d, kind, precision, keep=kind == "e" or bool(alternate))
     after = ("." if fraction or alternate else "") + fraction + after
     if letter in ("E", "G"):
@@ -83,14 +83,14 @@ def _round_decimal_to_places(exact: Decimal, places: int, rounding: str) -> Deci
     return exact.quantize(Decimal((0, (1,), -places)), rounding, Context(prec=max(places, 0) + _BEFORE_POINT))
 
 
-def _format_fixed_number(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
+def _format_fixed_number_text(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
     """Returns the digits before and after the point, for the formats f and %."""
     _, digits, exponent = _round_decimal_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
 
 
-def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
+def _round_number_text_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
     """Returns ``x``, rounded to the number of significant digits that the format prints."""
     exact = Decimal(x)
     if precision or kind:

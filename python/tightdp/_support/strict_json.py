@@ -39,7 +39,7 @@ this object in the file."""
 Built = TypeVar("Built")
 
 
-def read_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
+def read_strict_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     """Returns the object that ``build_from`` makes of the values in a file of JSON.
 
     Raises ValueError, which names the file, if the file is not valid JSON or ``build_from`` refuses its values. Raises
@@ -115,10 +115,10 @@ def read_json_object(cls: Callable[..., Built], plain: Any, name: str, build: Bu
 
     ``plain`` must have an entry for each parameter and no others. The annotation of a parameter is its type.
     """
-    return construct_from_json(cls, read_json_arguments(cls, plain, name, build), name)
+    return construct_from_strict_json(cls, read_strict_json_arguments(cls, plain, name, build), name)
 
 
-def read_json_arguments(
+def read_strict_json_arguments(
     cls: Callable[..., Any], plain: Any, name: str, build: Build | None = None, only: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """Returns the arguments that ``read_json_object`` calls ``cls`` with.
@@ -135,7 +135,7 @@ def read_json_arguments(
     }
 
 
-def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
+def construct_from_strict_json(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
     """Returns ``cls(**arguments)``. If the constructor fails, raises ValueError with ``name``, the place in the
     file."""
     try:

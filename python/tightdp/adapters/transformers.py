@@ -65,7 +65,7 @@ class PrivateTrainer(Trainer):
             if name in privacy:
                 raise ValueError(f"privacy must leave {name} out: it follows from the training arguments")
         self._privacy = dict(privacy)
-        self._check_arguments()
+        self._check_transformers_arguments()
 
     def train(
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
@@ -85,11 +85,11 @@ class PrivateTrainer(Trainer):
                 "leave that out. Make another trainer with a fresh model, or with privacy={'checkpoint': a folder} to "
                 "go on"
             )
-        run = self.run = self._make_run()
+        run = self.run = self._make_transformers_run()
         self.create_scheduler(num_training_steps=run.plan.steps)
-        self._begin_training(run)
+        self._begin_transformers_training(run)
         while run.steps_ < run.plan.steps and not self.control.should_training_stop:
-            self._take_epoch(run, ignore_keys_for_eval)
+            self._take_transformers_epoch(run, ignore_keys_for_eval)
         if run.has_checkpoint:
             run.save()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
@@ -107,7 +107,7 @@ class PrivateTrainer(Trainer):
             place = Path(self.args.output_dir if output_dir is None else output_dir)
             (place / STATEMENT).write_text(self.run.statement_.to_json() + "\n", encoding="utf-8")
 
-    def _check_arguments(self) -> None:
+    def _check_transformers_arguments(self) -> None:
         """Raises ValueError for training arguments that private steps do not support."""
         wrong = {
             "fp16": (self.args.fp16, "False: take bf16, whose gradients need no scale"),
@@ -121,7 +121,7 @@ class PrivateTrainer(Trainer):
             if given:
                 raise ValueError(f"{name} must be {accepted}")
 
-    def _make_run(self) -> PrivateRun:
+    def _make_transformers_run(self) -> PrivateRun:
         """Returns a new private run, which starts from the model's current state. The first step spends the charge."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
@@ -137,7 +137,7 @@ class PrivateTrainer(Trainer):
             **self._privacy,
         )  # fmt: skip
 
-    def _begin_training(self, run: PrivateRun) -> None:
+    def _begin_transformers_training(self, run: PrivateRun) -> None:
         """Sets the state and the handlers that callbacks read, as the inherited ``train`` would."""
         self.is_in_train = True
         stateful = [
@@ -154,7 +154,7 @@ class PrivateTrainer(Trainer):
         self.callback_handler.train_dataloader = run.loader
         self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
 
-    def _take_epoch(self, run: PrivateRun, ignored: list[str] | None) -> None:
+    def _take_transformers_epoch(self, run: PrivateRun, ignored: list[str] | None) -> None:
         """Takes the steps of one epoch, and calls the callbacks around the epoch and around each step."""
         self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
         for batch in run.loader:

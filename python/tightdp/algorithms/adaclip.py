@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support import _check
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
-from ..models.grid import exact_bound
-from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
-from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
-from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
+from ..models.contribution_grid import exact_bound
+from ..models.model_interface import Vector
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
+from .building_blocks.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
+from .building_blocks.optimizers import MeanOfLastIterates, Optimizer, check_shared_algorithm_optimizer
+from .building_blocks.public_step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class AdaCliP:
     >>> public, target = Public(records=5000, size=4), Target(1.0, 1e-6)
     >>> AdaCliP(batch_size=100, epochs=2).compute_steps(public, target).composed_releases.epsilon(1e-6) <= 1.0
     True
-    >>> AdaCliP(batch_size=100, epochs=2).plan(public, target).releases, AdaCliP().resolve_variance_range(4)
+    >>> AdaCliP(batch_size=100, epochs=2).plan(public, target).releases, AdaCliP().resolve_adaclip_variance_range(4)
     (100, (0.125, 0.5))
     """
 
@@ -95,7 +95,7 @@ class AdaCliP:
         _check.check_dataclass_fields(self, batch_size, "batch_size")
         _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
         _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
@@ -104,7 +104,7 @@ class AdaCliP:
         """Whether the cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
-    def resolve_variance_range(self, size: int) -> tuple[float, float]:
+    def resolve_adaclip_variance_range(self, size: int) -> tuple[float, float]:
         """Returns h1 and h2 for ``size`` parameters."""
         start = self.max_norm**2 * self.gamma / size
         h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
@@ -120,7 +120,7 @@ class AdaCliP:
         if self.batch_size is not None:
             q = limit_adaclip_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
-        noise = resolve_noise_from_budget(
+        noise = resolve_noise_from_gate_budget(
             lambda noise: AlgorithmReleases(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
         return AlgorithmReleases(q, noise, steps)
@@ -144,7 +144,7 @@ class AdaCliP:
                 query = oracle.gradient_sum_query(
                     w, 1.0, sampling_probability=q, center=moments.center, scale=moments.gradient_scale
                 )
-                gradient = moments.learn_from_release(gate.release_gaussian(query, noise).value)
+                gradient = moments.learn_adaclip_moments(gate.release_gaussian(query, noise).value)
                 w = step(w, gradient + public.regularization * w)
                 iterates.add(w)
             return iterates.get_mean()
@@ -167,7 +167,7 @@ class AdaCliPMoments:
 
     def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
         self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
-        self._low, self._high = settings.resolve_variance_range(size)
+        self._low, self._high = settings.resolve_adaclip_variance_range(size)
         self.center: Vector = np.zeros(size)
         self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
@@ -177,7 +177,7 @@ class AdaCliPMoments:
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
-    def learn_from_release(self, released: Vector) -> Vector:
+    def learn_adaclip_moments(self, released: Vector) -> Vector:
         """Computes an estimate of the mean gradient from a released sum, updates the moments, and returns the
         estimate."""
         options, scale = self._settings, self.gradient_scale

@@ -24,14 +24,18 @@ import numpy as np
 from .._support import _check
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import Caps, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
-from ..models.grid import exact_bound
-from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
-from .shared.centering import can_center_features, check_centering_share, run_on_centered_features
+from ..models.contribution_grid import exact_bound
+from ..models.model_interface import Vector
+from ..release_gate.budget import Caps, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public, Query
+from .building_blocks.algorithm import AlgorithmPlan, check_algorithm_step_count
+from .building_blocks.centering import (
+    can_center_features,
+    check_centering_share,
+    run_shared_descent_on_centered_features,
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class DPAGD:
         _check.check_dataclass_fields(self, check_centering_share, "center")
         _check.check_choice_argument("noise", self.noise, ("gumbel", "exponential"))
 
-    def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
+    def _calibrate_dpagd_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """Returns the mechanism of one selection. All ``selections`` together have the part ``share`` of the run's
         zCDP.
 
@@ -110,7 +114,7 @@ class DPAGD:
     def _build_caps(self, noise_multiplier: float) -> Caps:
         """Returns the caps on gradients and selections."""
         gradients = self.selections / noise_multiplier**2
-        return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
+        return Caps(gradients, [(self._calibrate_dpagd_selection(noise_multiplier), self.selections)])
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Returns the plan, which has caps for gradients and selections. Within the caps the run chooses its steps and
@@ -122,15 +126,17 @@ class DPAGD:
         def compute_dpagd_charge(noise_multiplier: float) -> Composition:
             return self._build_caps(noise_multiplier).charge()
 
-        noise_multiplier = resolve_noise_from_budget(compute_dpagd_charge, self.noise_multiplier, target)
-        selection = self._calibrate_selection(noise_multiplier)
+        noise_multiplier = resolve_noise_from_gate_budget(compute_dpagd_charge, self.noise_multiplier, target)
+        selection = self._calibrate_dpagd_selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 
         def run_dpagd(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return _DPAGDRun(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
 
         if self.center and can_center_features(public):
-            run = run_on_centered_features(run_dpagd, noise_multiplier / math.sqrt(self.center * self.selections))
+            run = run_shared_descent_on_centered_features(
+                run_dpagd, noise_multiplier / math.sqrt(self.center * self.selections)
+            )
         else:
             run = run_dpagd
         used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
@@ -164,14 +170,14 @@ class _DPAGDRun:
         """Iterates until a release is refused, and returns the parameters before this release."""
         try:
             while True:
-                self._take_step()
+                self._take_dpagd_step()
         except BudgetExceeded:
             return self._w
 
-    def _take_step(self) -> None:
+    def _take_dpagd_step(self) -> None:
         """Takes one step along a noisy gradient. While a step of size 0 wins the selection, more measurements of the
         gradient are released and averaged."""
-        measured, weight = self._measure_gradient(self._price), self._price
+        measured, weight = self._measure_dpagd_gradient(self._price), self._price
         while True:
             direction = self._set.momentum * self._last + measured + self._compute_penalty()
             unit = direction / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
@@ -179,14 +185,14 @@ class _DPAGDRun:
             if step > 0:
                 self._w = self._w - step * unit
                 self._last = direction
-                self._note_step(step)
+                self._note_dpagd_step(step)
                 return
             extra = self._set.growth * self._price
-            measured = (weight * measured + extra * self._measure_gradient(extra)) / (weight + extra)
+            measured = (weight * measured + extra * self._measure_dpagd_gradient(extra)) / (weight + extra)
             weight += extra
             self._price += extra
 
-    def _measure_gradient(self, price: float) -> Vector:
+    def _measure_dpagd_gradient(self, price: float) -> Vector:
         """Releases an unbiased estimate of the sum of the clipped gradients. The noise has variance max_norm^2 / price
         in each coordinate, before the division by the sampling probability."""
         query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
@@ -206,7 +212,7 @@ class _DPAGDRun:
         penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
         return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
 
-    def _note_step(self, step: float) -> None:
+    def _note_dpagd_step(self, step: float) -> None:
         """Stores a step size. After every ``every`` steps, sets the largest size of the next steps."""
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:

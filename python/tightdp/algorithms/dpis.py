@@ -22,25 +22,25 @@ import numpy as np
 from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
 from ..accounting.questions.calibration import calibrate
+from ..clipping_and_noise.noise import RandomSource
 from ..composition import Composition
-from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate, find_largest_gate_noise
-from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
+from ..models.contribution_grid import exact_bound
 from ..models.dense import choose_dense_gradient_grid
-from ..models.grid import exact_bound
-from ..models.model import Vector
-from ..release.noise import RandomSource
-from .shared.algorithm import (
+from ..models.model_interface import Vector
+from ..release_gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate, find_largest_gate_noise
+from ..release_gate.oracle import Integers, Oracle, Public, Query
+from .building_blocks.algorithm import (
     AlgorithmPlan,
     AlgorithmReleases,
     batch_size,
     build_algorithm_release,
     compute_smallest_batch_share,
 )
-from .shared.importance import ImportanceSampling
-from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
-from .shared.public_step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
+from .building_blocks.importance import ImportanceSampling
+from .building_blocks.optimizers import MeanOfLastIterates, Optimizer, check_shared_algorithm_optimizer
+from .building_blocks.public_step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters. The oracle makes queries about the
@@ -99,7 +99,7 @@ class DPIS:
     >>> from tightdp.train import DPIS, Public, Target
     >>> algorithm = DPIS(batch_size=100, epochs=2)
     >>> plan = algorithm.plan(Public(records=5000, size=3), Target(1.0, 1e-6))
-    >>> plan.budget.charge().epsilon(1e-6) <= 1.0, algorithm.share_of_records(5000)
+    >>> plan.budget.charge().epsilon(1e-6) <= 1.0, algorithm.compute_dpis_share_of_records(5000)
     (True, 0.02)
     """
 
@@ -126,7 +126,7 @@ class DPIS:
         _check.check_dataclass_fields(self, _check.at_least_one, "reach")
         _check.check_dataclass_fields(self, _check.probability, "floor")
         _check.check_dataclass_fields(self, _check.closed_unit, "reserve", "average")
-        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
             _check.check_dataclass_fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
@@ -146,7 +146,7 @@ class DPIS:
         """Number of sums of norms that are released."""
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
-    def share_of_records(self, records: int) -> float:
+    def compute_dpis_share_of_records(self, records: int) -> float:
         """Returns the batch size divided by ``records``, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
@@ -161,12 +161,12 @@ class DPIS:
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
         run = _DPISRun(self, public, target)
-        run.check_norms()
+        run.check_dpis_norms()
         q, count = (
             run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
             self.epochs * run.steps,
         )
-        noise = resolve_noise_from_budget(
+        noise = resolve_noise_from_gate_budget(
             lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.norm_releases,
             self.noise_multiplier,
             target,
@@ -189,12 +189,12 @@ class DPIS:
         if self.norm_share is not None or target.epsilon is None:
             return AlgorithmPlan(
                 FixedPlan(made.composed_releases + run.norm_releases),
-                run.build_fixed_run(q, noise),
+                run.build_fixed_dpis_run(q, noise),
                 count + self.norm_sum_count,
                 used,
             )
-        budget = run.make_filter(made)
-        return AlgorithmPlan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
+        budget = run.make_dpis_filter(made)
+        return AlgorithmPlan(budget, run.build_adaptive_dpis_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
 class DPISEpochSettings:
@@ -208,11 +208,11 @@ class DPISEpochSettings:
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
         self.settings, self.public, self.target = settings, public, target
         self.largest_noise = find_largest_gate_noise(public.size) if most is None else most
-        self.part = settings.share_of_records(public.records)
+        self.part = settings.compute_dpis_share_of_records(public.records)
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
         """The number of steps in an epoch."""
-        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._find_least_norm_noise())
+        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._find_least_dpis_norm_noise())
         """Noise multiplier of each released sum of norms."""
 
     @property
@@ -222,7 +222,7 @@ class DPISEpochSettings:
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
         )
 
-    def _find_least_norm_noise(self) -> float:
+    def _find_least_dpis_norm_noise(self) -> float:
         """Returns the noise multiplier with which all released sums of norms together take half of epsilon. Returns 0
         if epsilon is not given."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
@@ -233,15 +233,15 @@ class DPISEpochSettings:
         half = FilterBudget(epsilon / 2, delta)
         return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost is proportional to 1/noise^2
 
-    def check_norms(self) -> None:
+    def check_dpis_norms(self) -> None:
         """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
         if self.target.epsilon is None or not self.settings.norm_sum_count:
             return
         norms = self.norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
-            raise self._make_norm_refusal()
+            raise self._make_dpis_norm_refusal()
 
-    def make_filter(self, made: AlgorithmReleases) -> FilterBudget:
+    def make_dpis_filter(self, made: AlgorithmReleases) -> FilterBudget:
         """Returns the Renyi filter of a run with ``norm_share=None``.
 
         The filter has the best order for ``made`` if this order leaves enough for every epoch. Otherwise it has the
@@ -256,9 +256,9 @@ class DPISEpochSettings:
             room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
                 return budget
-        raise self._make_norm_refusal()
+        raise self._make_dpis_norm_refusal()
 
-    def _make_norm_refusal(self) -> ValueError:
+    def _make_dpis_norm_refusal(self) -> ValueError:
         """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
@@ -270,7 +270,7 @@ class DPISEpochSettings:
         """Returns q for ``share``, the ratio of the mean clipped norm to C."""
         return min(1.0, self.part / share)
 
-    def choose_share_and_noise(
+    def choose_dpis_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
         """Returns the share and the noise multiplier of an epoch's steps.
@@ -281,13 +281,13 @@ class DPISEpochSettings:
         # Otherwise the estimate would be biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
-        noise = self._choose_noise(budget, epoch, share)
+        noise = self._choose_dpis_noise(budget, epoch, share)
         while noise > self.largest_noise and share < 1:  # a larger share needs less noise, and adds no bias
             share = min(1.0, 2 * share)
-            noise = self._choose_noise(budget, epoch, share)
+            noise = self._choose_dpis_noise(budget, epoch, share)
         return share, noise
 
-    def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
+    def _choose_dpis_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
         """Returns the noise multiplier of an epoch, sigma / share, for the smallest sigma that leaves enough budget for
         later epochs. May return infinity if this sigma exceeds the largest noise."""
         later = self.settings.epochs - epoch - 1
@@ -317,34 +317,38 @@ class DPISEpochSettings:
 class _DPISRun(DPISEpochSettings):
     """The steps of a run, with fixed or adaptive settings."""
 
-    def build_fixed_run(self, q: float, noise: float) -> Run:
+    def build_fixed_dpis_run(self, q: float, noise: float) -> Run:
         """Returns a run with the same sampling probability and noise in all steps."""
 
         def run_fixed_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return self._run_epochs(
-                oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_optimizer(q, noise)
+            return self._run_dpis_epochs(
+                oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_dpis_optimizer(q, noise)
             )
 
         return run_fixed_dpis
 
-    def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
+    def build_adaptive_dpis_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """Returns a run whose epochs release the ratio of the mean norm to C.
 
         ``q`` and ``noise`` are those of a run with the largest possible cost. The length of steps follows from their
         ratio q / noise, which is about the same for any norms."""
 
         def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            """Trains with the noise and the sampling probability that each epoch's released norms ask for."""
+
             def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 """Releases the sum of norms of an epoch, and returns its sampling probability and noise."""
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
-                share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
+                share, noise = self.choose_dpis_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
 
-            return self._run_epochs(oracle, gate, w, choose_dpis_epoch_settings, self._resolve_optimizer(q, noise))
+            return self._run_dpis_epochs(
+                oracle, gate, w, choose_dpis_epoch_settings, self._resolve_dpis_optimizer(q, noise)
+            )
 
         return run_adaptive_dpis
 
-    def _resolve_optimizer(self, q: float, noise: float) -> Optimizer:
+    def _resolve_dpis_optimizer(self, q: float, noise: float) -> Optimizer:
         """Returns the optimizer of the settings, or plain steps whose length follows from ``spread``."""
         options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
@@ -352,7 +356,7 @@ class _DPISRun(DPISEpochSettings):
             self.public, options.optimizer, signal, steps, options.max_norm, options.spread
         )
 
-    def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
+    def _run_dpis_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         """Runs the epochs. An epoch may first release a sum of norms, which sets the clipping norm, and then takes its
         steps."""
         options, public = self.settings, self.public
@@ -395,14 +399,17 @@ def build_dpis_sum_query(
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)
-            found = [oracle.compute_gradients(w, part).clip_norms(max_norm) for part in oracle.split_batch(everyone)]
+            found = [
+                oracle.compute_gradients(w, part).clip_model_gradient_norms(max_norm)
+                for part in oracle.split_gate_query_batch(everyone)
+            ]
             hats = stages.bound_norms(np.concatenate([np.zeros(0), *found]))
         rows, records = oracle.select_records(stages.draw_candidates(source, hats))
         gradients = oracle.compute_gradients(w, records)
-        norms = gradients.clip_norms(max_norm)
+        norms = gradients.clip_model_gradient_norms(max_norm)
         taken = stages.select_by_norms(source.uniform(len(rows)), hats[rows], norms)
         hats[rows] = stages.bound_norms(norms)
         oracle.state["norm bounds"] = hats
-        return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
+        return gradients.sum_unit_model_gradients(max_norm, taken, grid=grid)
 
     return Query((oracle.public.size,), max_norm, q, grid, evaluate_dpis_sum)

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
-from ..models.grid import exact_bound
-from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_batch_share
-from .shared.centering import (
+from ..models.contribution_grid import exact_bound
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.oracle import Public
+from .building_blocks.algorithm import AlgorithmPlan, batch_size, compute_smallest_batch_share
+from .building_blocks.centering import (
     can_center_features,
     check_centering_share,
     compute_centering_noise,
-    run_on_centered_features,
+    run_shared_descent_on_centered_features,
 )
-from .shared.descent import build_gradient_descent
-from .shared.optimizers import Optimizer, check_algorithm_optimizer
-from .shared.public_step_length import FRACTION, resolve_algorithm_optimizer
+from .building_blocks.descent import build_shared_gradient_descent
+from .building_blocks.optimizers import Optimizer, check_shared_algorithm_optimizer
+from .building_blocks.public_step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DPSGD:
         _check.check_dataclass_fields(self, batch_size, "batch_size")
         _check.check_dataclass_fields(self, check_centering_share, "center")
         _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:
@@ -98,10 +98,14 @@ class DPSGD:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
             return sampled + Gaussian(compute_centering_noise(noise, q, steps, share)) if share else sampled
 
-        noise = resolve_noise_from_budget(compose_dpsgd_releases, self.noise_multiplier, target)
+        noise = resolve_noise_from_gate_budget(compose_dpsgd_releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
         optimizer = resolve_algorithm_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
-        descend = build_gradient_descent(optimizer, steps, self.max_norm, noise, q, self.average)
-        run = run_on_centered_features(descend, compute_centering_noise(noise, q, steps, share)) if share else descend
+        descend = build_shared_gradient_descent(optimizer, steps, self.max_norm, noise, q, self.average)
+        run = (
+            run_shared_descent_on_centered_features(descend, compute_centering_noise(noise, q, steps, share))
+            if share
+            else descend
+        )
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
         return AlgorithmPlan(FixedPlan(compose_dpsgd_releases(noise)), run, steps + bool(share), used)

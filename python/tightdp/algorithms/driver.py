@@ -12,29 +12,29 @@ import numpy as np
 
 from .._support import _check
 from ..bound import Bound
+from ..clipping_and_noise.noise import Philox, RandomSource, SecureRandom
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
 from ..ledger import Ledger
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
-from ..models.model import Model, Vector
-from ..models.records import Records
+from ..models.model_interface import Model, Vector
+from ..models.model_records import Records
 from ..records.blocks import (
     Blocks,
-    resolve_largest_record_weight,
+    resolve_largest_weight_of_records,
     scale_weights_of_records,
-    validate_weights_of_records,
+    validate_record_block_weights,
 )
-from ..records.cells import as_targets_of_records
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import as_blocks
+from ..records.record_cells import as_targets_of_record_cells
+from ..records.sources.choose_source import as_source_blocks
 from ..records.stream import RecordStream
-from ..release.noise import Philox, RandomSource, SecureRandom
+from ..release_gate.budget import Target
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
+from .building_blocks.algorithm import Algorithm, check_algorithm_release_count
 from .record_count import release_record_count_for_algorithm
-from .shared.algorithm import Algorithm, check_algorithm_release_count
 
 Callback = Callable[[int, int | None], object]
 """Function that is called with the number of releases so far, and the number of all releases or None."""
@@ -132,7 +132,7 @@ def fit(
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
     """
-    check_algorithm_settings(algorithm, callback)
+    check_driver_algorithm_settings(algorithm, callback)
     target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = make_algorithm_source(random_state)
@@ -165,7 +165,7 @@ def fit(
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
 
 
-def check_algorithm_settings(algorithm: Any, callback: Any) -> None:
+def check_driver_algorithm_settings(algorithm: Any, callback: Any) -> None:
     """Raises TypeError unless ``algorithm`` is an algorithm with its settings, and ``callback`` a function or None."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
@@ -186,16 +186,16 @@ def _prepare_algorithm_records(X: Any, y: Any, weights: Any, declared: float | N
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, RecordStream)):
         return X
-    largest = resolve_largest_record_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
+    largest = resolve_largest_weight_of_records(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
-        return RecordStream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
-    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets_of_records(y)
+        return RecordStream.from_blocks(as_source_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets_of_record_cells(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     if weights is not None:
-        weights = scale_weights_of_records(validate_weights_of_records(weights, len(features)), largest)
+        weights = scale_weights_of_records(validate_record_block_weights(weights, len(features)), largest)
     return Records(features, targets, weights=weights)
 
 

@@ -14,20 +14,20 @@ import numpy as np
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.oracle import Public
 from ..mechanisms import Gaussian
-from ..models.grid import exact_bound
-from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
-from .shared.centering import (
+from ..models.contribution_grid import exact_bound
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.oracle import Public
+from .building_blocks.algorithm import AlgorithmPlan, check_algorithm_step_count
+from .building_blocks.centering import (
     can_center_features,
     check_centering_share,
     compute_centering_noise,
-    run_on_centered_features,
+    run_shared_descent_on_centered_features,
 )
-from .shared.descent import build_gradient_descent
-from .shared.optimizers import SGD
-from .shared.public_step_length import (
+from .building_blocks.descent import build_shared_gradient_descent
+from .building_blocks.optimizers import SGD
+from .building_blocks.public_step_length import (
     STRIDE,
     check_stable_step_length,
     choose_sgd_step_length,
@@ -119,11 +119,11 @@ class NoisyGD:
             return full + Gaussian(compute_centering_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = resolve_noise_from_budget(
+            total = resolve_noise_from_gate_budget(
                 lambda noise: compose_noisygd_releases(noise, 1), self.noise_multiplier, target
             )
             steps = self.steps or round(min(max(compute_noisygd_length(total) / STRIDE, FEWEST), MOST))
-            noise = resolve_noise_from_budget(
+            noise = resolve_noise_from_gate_budget(
                 lambda noise: compose_noisygd_releases(noise, steps), self.noise_multiplier, target
             )
         else:
@@ -140,8 +140,12 @@ class NoisyGD:
         )
         check_stable_step_length("learning_rate", public, optimizer)
 
-        descend = build_gradient_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
-        run = run_on_centered_features(descend, compute_centering_noise(noise, 1.0, steps, share)) if share else descend
+        descend = build_shared_gradient_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
+        run = (
+            run_shared_descent_on_centered_features(descend, compute_centering_noise(noise, 1.0, steps, share))
+            if share
+            else descend
+        )
         used = {
             "steps": steps,
             "noise_multiplier": noise,

@@ -13,19 +13,19 @@ from typing import ClassVar
 
 from .._support import _check
 from ..accounting.questions.calibration import calibrate
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.minimum_query import (
+from ..mechanisms import ApproximateDP, Gaussian
+from ..models.contribution_grid import exact_bound
+from ..models.model_interface import Vector
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate
+from ..release_gate.minimum_query import (
     MinimumObjective,
     build_minimum_objective,
     build_minimum_query,
     build_perturbed_minimum_query,
 )
-from ..gate.oracle import Oracle, Public
-from ..mechanisms import ApproximateDP, Gaussian
-from ..models.grid import exact_bound
-from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan
+from ..release_gate.oracle import Oracle, Public
+from .building_blocks.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that one record's effect on the curvature of the objective may cost. If the cost would be
@@ -76,7 +76,7 @@ class OutputPerturbation:
         ``public`` holds the public facts, and ``target`` the guarantee to meet.
         """
         f = build_minimum_objective(public, self.max_norm)
-        noise = resolve_noise_from_budget(Gaussian, self.noise_multiplier, target)
+        noise = resolve_noise_from_gate_budget(Gaussian, self.noise_multiplier, target)
 
         def run_output_perturbation(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_gaussian(build_minimum_query(oracle, w, f), noise).value

@@ -18,15 +18,15 @@ import numpy as np
 
 from ..accounting.questions.calibration import calibrate
 from ..accounting.running_accounts.filters import BudgetExceeded
+from ..clipping_and_noise.noise import Philox, RandomSource
 from ..composition import Composition
-from ..gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
-from ..gate.shares import build_caps_for_charge
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
-from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
-from .shared.public_step_length import check_stable_step_length
+from ..release_gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Oracle, Public
+from ..release_gate.shares import build_caps_for_gate_charge
+from .building_blocks.algorithm import Algorithm, AlgorithmPlan, check_algorithm_release_count
+from .building_blocks.public_step_length import check_stable_step_length
 
 SHARE = 0.01
 """Share of the budget for the count. The budget is measured in mu^2, the sum of 1 / noise_multiplier^2. The standard
@@ -36,8 +36,8 @@ PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
 noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.gate.shares.SLACK``, the relative
-margin by which releases may exceed their planned costs."""
+"""Fraction of the count's mu^2 that the count does not spend. It pays for ``tightdp.release_gate.shares.SLACK``, the
+relative margin by which releases may exceed their planned costs."""
 REFERENCE = 10**6
 """Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
 not cost more."""
@@ -87,12 +87,12 @@ def rehearse_algorithm_run(plan: AlgorithmPlan, oracle: Oracle, public: Public) 
     ``oracle`` gives the model and the number of features. The plan cannot be run afterwards."""
 
     check_algorithm_release_count(plan)
-    rehearse_algorithm_releases(
+    rehearse_releases_for_record_count(
         plan.budget, lambda gate: plan.run(oracle.build_empty_oracle(public), gate, np.zeros(public.size))
     )
 
 
-def rehearse_algorithm_releases(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
+def rehearse_releases_for_record_count(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
     """Calls ``run``, and ends the call when the first release would be paid for. Errors before this point are
     raised."""
 
@@ -131,7 +131,7 @@ def _explain_refused_algorithm_count(algorithm: Algorithm, records: str, error: 
     )
 
 
-def check_algorithm_beside_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+def check_algorithm_beside_record_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
     """Applies ``check_algorithm_for_any_count`` to the part of a target that the count leaves."""
     check_algorithm_for_any_count(
         algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle
@@ -195,5 +195,7 @@ def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) 
         target = target._replace(beside=Gaussian(noise) * 1)
     charge = algorithm.plan(reference, target).budget.charge()
 
-    rest = _RestOfBudget(target, build_caps_for_charge(charge).charge(), lambda plan: build_caps_for_charge(charge))
+    rest = _RestOfBudget(
+        target, build_caps_for_gate_charge(charge).charge(), lambda plan: build_caps_for_gate_charge(charge)
+    )
     return rest, Gaussian(noise / math.sqrt(1 - FREED))

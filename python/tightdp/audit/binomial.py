@@ -83,10 +83,10 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
-    return _find_lower_limit(*_check_proportion(successes, trials, error))
+    return _find_lower_limit(*_check_audit_proportion(successes, trials, error))
 
 
-def _check_proportion(successes: int, trials: int, error: float) -> tuple[int, int, float]:
+def _check_audit_proportion(successes: int, trials: int, error: float) -> tuple[int, int, float]:
     """Checks the arguments of a confidence limit, and returns them."""
     trials = _check.check_count_argument("trials", trials, least=0, most=MOST_TRIALS)
     successes = _check.check_count_argument("successes", successes, least=0, most=trials)
@@ -112,5 +112,5 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945
     """
-    successes, trials, error = _check_proportion(successes, trials, error)
+    successes, trials, error = _check_audit_proportion(successes, trials, error)
     return min(1.0, math.nextafter(1.0 - _find_lower_limit(trials - successes, trials, error), 2.0))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .._support import _check
 from ..accounting.numerics.root import bracket_monotone_crossing
-from ..release.noise import SecureRandom
+from ..clipping_and_noise.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, compute_attack_log_pmf, compute_attack_tail_probability
 from .paired_audit import convert_attack_scores
 

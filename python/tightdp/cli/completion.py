@@ -17,7 +17,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the script for the shell."""
-    from . import build_command_parser
+    from .main import build_command_parser
 
     try:
         import shtab

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.questions.calibration import calibrate
+from ..clipping_and_noise.noise import Philox, RandomSource, SecureRandom
 from ..composition import Composition
-from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.count_threshold import compute_count_noise_and_threshold
-from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, find_remaining_budget_share
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, write_cell_as_text
-from ..release.noise import Philox, RandomSource, SecureRandom
+from ..records.text import NO_VALUE, write_record_cell_as_text
+from ..release_gate.budget import Caps, FixedPlan, Target
+from ..release_gate.count_threshold import compute_count_noise_and_threshold
+from ..release_gate.gate import Gate
+from ..release_gate.shares import FAILURE, NoiseShare, build_caps_for_gate_charge, find_remaining_gate_budget_share
 
 LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""
@@ -74,7 +74,11 @@ def require_typed_classifier_labels(labels: Any) -> Any:
             "public, and that of a list depends on all that is in it"
         )
     values = np.asarray(labels)
-    return values if values.dtype != object else np.array([write_cell_as_text(each) for each in values.ravel()], str)
+    return (
+        values
+        if values.dtype != object
+        else np.array([write_record_cell_as_text(each) for each in values.ravel()], str)
+    )
 
 
 def check_label_type_of_blocks(blocks: Blocks) -> None:
@@ -103,7 +107,7 @@ def plan_label_release(
     if spent is not None:
         compute_count_noise_and_threshold(1, *spent)  # raises ValueError for too much noise or too small a delta
         return LabelRelease(
-            spent, target.epsilon, target.delta, build_caps_for_charge(rest(target.epsilon, target.delta))
+            spent, target.epsilon, target.delta, build_caps_for_gate_charge(rest(target.epsilon, target.delta))
         )
     if target.epsilon is None:
         raise ValueError("epsilon must be given where labels are learned")
@@ -116,10 +120,10 @@ def plan_label_release(
 
     def plan_labels_for_epsilon(epsilon: float) -> LabelRelease:
         """Returns the division in which training gets this epsilon."""
-        return LabelRelease(own, epsilon, part, build_caps_for_charge(rest(epsilon, part)))
+        return LabelRelease(own, epsilon, part, build_caps_for_gate_charge(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
-    return find_remaining_budget_share(
+    return find_remaining_gate_budget_share(
         plan_labels_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
     )
 
@@ -143,7 +147,7 @@ def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> N
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
     known = frozenset(texts)
-    kept = [label for label in present.tolist() if write_cell_as_text(label) in known]
+    kept = [label for label in present.tolist() if write_record_cell_as_text(label) in known]
     if len(kept) < 2:
         raise ValueError(
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
@@ -154,12 +158,12 @@ def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> N
     return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
 
 
-def count_records_of_labels(labels: NDArray[Any]) -> Counter[str]:
+def count_records_of_estimator_labels(labels: NDArray[Any]) -> Counter[str]:
     """Counts the records of each label, by the label's text. Labels that stand for a missing value are not counted."""
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-        text = write_cell_as_text(value)
+        text = write_record_cell_as_text(value)
         if text not in NO_VALUE:
             found[text] += number
     return found

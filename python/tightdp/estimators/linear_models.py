@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.shares import NoiseShare, check_charge_within_caps
 from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_class_probabilities
-from ..models.model import Model, Vector
-from ..models.records import Records
-from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
-from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
+from ..models.model_interface import Model, Vector
+from ..models.model_records import Records
+from ..records.blocks import Blocks, scale_weights_of_records, validate_record_block_weights
+from ..records.sources.choose_source import is_sparse_matrix, split_sparse_rows
 from ..records.stream import RecordStream, scan_blocks
+from ..release_gate.budget import Target
+from ..release_gate.shares import NoiseShare, check_gate_charge_within_caps
 from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
     UNKNOWN,
     LabelRelease,
     check_label_type_of_blocks,
-    count_records_of_labels,
+    count_records_of_estimator_labels,
     exclude_records_of_estimator,
     find_places_of_labels,
     must_learn_labels,
@@ -45,7 +45,7 @@ from .preparation import (
     scale_features_for_estimator,
 )
 from .private_estimator import PrivateEstimator
-from .shared import statements as stated
+from .shared import public_facts as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_estimator_features
 
 # A hint at the end of the error about undeclared labels, if these seem to be indices of the declared labels.
@@ -135,7 +135,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         Returns the classifier itself. Raises ``ValueError`` or ``TypeError``, which names the argument and its range,
         before anything is released.
         """
-        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_estimator_model(
+            X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w")
+        )
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
@@ -151,7 +153,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         X, y and ``sample_weight`` are as for ``fit``, whose errors this method raises. Returns the classifier
         itself.
         """
-        return self._train_model(
+        return self._train_estimator_model(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
 
@@ -163,26 +165,30 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         size = _check.check_count_argument("n_features", n_features)
         if must_learn_labels(self.classes):
             planned = self._plan_labels(size)
-            self._rehearse_run(size, self._build_model(size, 2), planned.epsilon, planned.delta)
+            self._rehearse_estimator_run(size, self._build_estimator_model(size, 2), planned.epsilon, planned.delta)
             return planned.charge
         labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
-        model = self._build_model(size, _check.check_count_argument("n_classes", labels, least=2))
-        return self._rehearse_run(size, model, self.epsilon, self.delta)
+        model = self._build_estimator_model(size, _check.check_count_argument("n_classes", labels, least=2))
+        return self._rehearse_estimator_run(size, model, self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         found = self._plan_labels(features) if must_learn_labels(self.classes) else self
-        self._rehearse_run(features, self._build_model(features, classes), found.epsilon, found.delta)
+        self._rehearse_estimator_run(
+            features, self._build_estimator_model(features, classes), found.epsilon, found.delta
+        )
 
     def _plan_labels(self, features: int) -> LabelRelease:
         """Returns the division of the budget of a run that learns its labels."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        return plan_label_release(partial(self._compute_charge, self._build_model(features, 2)), target, self._spent)
+        return plan_label_release(
+            partial(self._compute_estimator_charge, self._build_estimator_model(features, 2)), target, self._spent
+        )
 
     def _loss(self, classes: int) -> Loss:
         """Returns the loss for this number of classes."""
         raise NotImplementedError
 
-    def _build_model(self, features: int, classes: int) -> Model:
+    def _build_estimator_model(self, features: int, classes: int) -> Model:
         """Returns an untrained model for these numbers of features and classes."""
         raise NotImplementedError
 
@@ -203,7 +209,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         The weights are divided by ``largest``, the largest weight that counts.
         """
         values = validate_estimator_features(self, X, reset=not again)
-        features = scale_features_for_estimator(self._declared_bounds(values.shape[1], values.dtype, again), values)
+        features = scale_features_for_estimator(
+            self._keep_declared_estimator_bounds(values.shape[1], values.dtype, again), values
+        )
         learning = must_learn_labels(self.classes) or must_learn_labels(classes)
         labels, present = read_classifier_labels(
             "y", require_typed_classifier_labels(y) if learning else y, few=learning and not again
@@ -211,8 +219,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
-            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(labels)), largest)
-        self._set_classes(present, again, classes, lambda: count_records_of_labels(labels), note)
+            sample_weight = scale_weights_of_records(validate_record_block_weights(sample_weight, len(labels)), largest)
+        self._set_classes(present, again, classes, lambda: count_records_of_estimator_labels(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
         else:
@@ -228,7 +236,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ) -> RecordStream:
         """Returns the stream of prepared records, after a pass over the labels. If labels are to be learned, the pass
         counts them."""
-        bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
+        bounds = self._keep_declared_estimator_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if must_learn_labels(self.classes) or must_learn_labels(classes):
             check_label_type_of_blocks(blocks)
@@ -243,7 +251,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return RecordStream(blocks, prepare, largest=largest)
 
     def _make_untrained_model(self) -> Model:
-        return self._build_model(self.n_features_in_, len(self.classes_))
+        return self._build_estimator_model(self.n_features_in_, len(self.classes_))
 
     def _list_target_facts(self) -> stated.TargetFacts:
         how = "learned" if self._learned else DECLARED if self._declared else OCCURRING
@@ -277,7 +285,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
                 must_learn_labels(given),
             )
             if self._learned:
-                self._learn_classes(present, counts, note)
+                self._learn_estimator_classes(present, counts, note)
             else:
                 name, self.classes_ = (
                     ("y", present) if given is None else ("classes", read_classifier_labels("classes", given)[1])
@@ -301,18 +309,20 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         texts = self.classes_.dtype.kind in "USO"
         return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 
-    def _learn_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
+    def _learn_estimator_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
         """Pays for the whole run, and then learns the labels."""
         self.classes_ = present
         self._compute_class_weights()
         make_algorithm_source(self.random_state)
         plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)
-        self._rehearse_run(self.n_features_in_, self._build_model(self.n_features_in_, 2), plan.epsilon, plan.delta)
+        self._rehearse_estimator_run(
+            self.n_features_in_, self._build_estimator_model(self.n_features_in_, 2), plan.epsilon, plan.delta
+        )
         payment.spend_charge(plan.charge)
         texts, history = release_classifier_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_classifier_labels(texts, present)
-        check_charge_within_caps(
-            self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN
+        check_gate_charge_within_caps(
+            self._compute_estimator_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN
         )
         self._opened = plan, history, payment
 
@@ -361,7 +371,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 class LinearClassifier(PrivateClassifier):
     """A classifier with linear scores, whose weights are ``coef_`` (classes or 1, features) and ``intercept_``."""
 
-    def _build_model(self, features: int, classes: int) -> LinearModel:
+    def _build_estimator_model(self, features: int, classes: int) -> LinearModel:
         return LinearModel(
             features, self._loss(classes), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
         )

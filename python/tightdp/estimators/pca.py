@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
+from ..models.contribution_grid import choose_contribution_grid, exact_bound
 from ..models.dense import apply_dense_affine_map
-from ..models.grid import choose_contribution_grid, exact_bound
-from ..models.records import Records
-from ..records.sources.estimator_input import (
-    as_blocks_without_targets,
+from ..models.model_records import Records
+from ..records.sources.choose_source import (
+    as_source_blocks_without_targets,
     is_sparse_matrix,
     refuse_weighted_blocks,
     split_sparse_rows,
@@ -28,8 +28,8 @@ from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.private_fit import wrap_private_fit
+from .shared.public_facts import UNSCALED
 from .shared.sklearn_interface import BaseEstimator, TransformerMixin, require_fitted, validate_estimator_features
-from .shared.statements import UNSCALED
 
 
 @dataclass(eq=False, repr=False)
@@ -82,10 +82,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
 
         Returns the estimator itself.
         """
-        noise = self._resolve_noise()
+        noise = self._resolve_second_moment_noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = make_algorithm_source(self.random_state)
-        blocks = as_blocks_without_targets(X)
+        blocks = as_source_blocks_without_targets(X)
         refuse_weighted_blocks(blocks, "DPPCA")
         center = _check.check_flag_argument("center", self.center)
         length, constant = _choose_pca_constant(bound) if center else (bound, None)

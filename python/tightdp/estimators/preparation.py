@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..models.model import Vector
-from ..models.records import Array, Records
-from ..records.cells import as_labels_of_one_cell_kind
+from ..models.model_interface import Vector
+from ..models.model_records import Array, Records
+from ..records.record_cells import as_labels_of_one_cell_kind
 from .labels import (
-    count_records_of_labels,
+    count_records_of_estimator_labels,
     exclude_records_of_estimator,
     find_indices_of_labels,
     find_places_of_labels,
@@ -52,7 +52,7 @@ def list_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> 
 def count_classifier_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
     """Returns the different labels of a block, and the number of records of each label."""
     labels, present = read_classifier_labels("y", targets, few=True)
-    return present, count_records_of_labels(labels)
+    return present, count_records_of_estimator_labels(labels)
 
 
 LARGE = 10.0

@@ -10,33 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
+from ..algorithms.building_blocks.algorithm import Algorithm
 from ..algorithms.driver import (
     Callback,
     Fit,
-    check_algorithm_settings,
+    check_driver_algorithm_settings,
     check_records_for_algorithm,
     fit,
     make_algorithm_source,
 )
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import (
-    check_algorithm_beside_count,
+    check_algorithm_beside_record_count,
     compute_algorithm_charge_with_count,
     rehearse_algorithm_run,
 )
-from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import Target
-from ..gate.oracle import Oracle, Public
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
-from ..models.model import Model, Vector
-from ..models.records import Array, Records
-from ..records.blocks import Blocks, resolve_largest_record_weight
-from ..records.sources.estimator_input import as_blocks
+from ..models.model_interface import Model, Vector
+from ..models.model_records import Array, Records
+from ..records.blocks import Blocks, resolve_largest_weight_of_records
+from ..records.sources.choose_source import as_source_blocks
 from ..records.stream import RecordStream
+from ..release_gate.budget import Target
+from ..release_gate.oracle import Oracle, Public
 from ..statement import Statement
 from .labels import LabelRelease
 from .preparation import (
@@ -48,7 +48,7 @@ from .preparation import (
     scale_features_for_estimator,
     warn_estimator_of_unscaled_features,
 )
-from .shared import statements as stated
+from .shared import public_facts as stated
 from .shared.continued_account import combine_charges_of_disjoint_fits
 from .shared.nested_parameters import NestedParameters
 from .shared.private_fit import wrap_private_fit
@@ -107,16 +107,16 @@ class PrivateEstimator(NestedParameters):
     def _get_algorithm(self) -> Any:
         return self._default() if self.algorithm is None else self.algorithm
 
-    def _compute_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _compute_estimator_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
         """Returns the charge of training this model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        facts = self._list_public_facts(model)
+        facts = self._list_public_facts_of_estimator(model)
         if self.public_size is None:
             return compute_algorithm_charge_with_count(algorithm, facts, target)
         charge: Composition = algorithm.plan(facts, target).budget.charge()
         return charge
 
-    def _list_public_facts(self, model: Model) -> Public:
+    def _list_public_facts_of_estimator(self, model: Model) -> Public:
         """Returns the public facts of a run, with 0 records if their number is not public.
 
         Raises ValueError or TypeError for a bad ``public_size`` or ``regularization``.
@@ -132,17 +132,19 @@ class PrivateEstimator(NestedParameters):
         """
         raise NotImplementedError
 
-    def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _rehearse_estimator_run(
+        self, features: int, model: Model, epsilon: float | None, delta: float | None
+    ) -> Composition:
         """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
         """
         make_algorithm_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        facts = self._list_public_facts(model)
+        facts = self._list_public_facts_of_estimator(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
-            check_algorithm_beside_count(algorithm, facts, target, nothing)
+            check_algorithm_beside_record_count(algorithm, facts, target, nothing)
             return compute_algorithm_charge_with_count(algorithm, facts, target)
         plan = algorithm.plan(facts, target)
         charge: Composition = plan.budget.charge()
@@ -150,18 +152,18 @@ class PrivateEstimator(NestedParameters):
         return charge
 
     @wrap_private_fit
-    def _train_model(
+    def _train_estimator_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
         algorithm = self._get_algorithm()
-        check_algorithm_settings(algorithm, self.callback)
+        check_driver_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
-        blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
+        blocks = as_source_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
         check_records_for_algorithm(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
-        largest = resolve_largest_record_weight(self.max_sample_weight, weighted)
+        largest = resolve_largest_weight_of_records(self.max_sample_weight, weighted)
         self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
         records: Records | RecordStream
         if blocks is None:
@@ -195,7 +197,7 @@ class PrivateEstimator(NestedParameters):
             note=note,
             initial=self._w if again else None,
         )
-        self._keep_run(run, opened, again, disjoint)
+        self._keep_estimator_run(run, opened, again, disjoint)
         made = stated.build_estimator_statement(
             f"{type(self).__name__}, trained by {stated.describe_estimator_algorithm(algorithm)}",
             self,
@@ -211,7 +213,7 @@ class PrivateEstimator(NestedParameters):
         self.statement_: Statement = stated.join_estimator_statements(self.statement_, made) if again else made
         return self
 
-    def _keep_run(
+    def _keep_estimator_run(
         self,
         run: Fit,
         opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None,
@@ -253,7 +255,7 @@ class PrivateEstimator(NestedParameters):
             resolve_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
         )
 
-    def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
+    def _keep_declared_estimator_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """Returns the bounds of this fit, and keeps them for predictions, even if ``bounds`` is changed afterwards."""
         bounds, pair = (
             resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),

@@ -15,19 +15,25 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
-from ..algorithms.record_count import rehearse_algorithm_releases
-from ..gate.budget import FixedPlan
+from ..algorithms.record_count import rehearse_releases_for_record_count
 from ..mechanisms import Gaussian
-from ..models.grid import exact_bound
-from ..models.records import Records
+from ..models.contribution_grid import exact_bound
+from ..models.model_records import Records
 from ..records.blocks import CHANGED
-from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
+from ..records.sources.choose_source import (
+    as_source_blocks,
+    is_sparse_matrix,
+    refuse_weighted_blocks,
+    split_sparse_rows,
+)
 from ..records.stream import RecordStream
+from ..release_gate.budget import FixedPlan
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
 from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.private_fit import wrap_private_fit
+from .shared.public_facts import UNSCALED, describe_estimator_bounds
 from .shared.sklearn_interface import (
     BaseEstimator,
     RegressorMixin,
@@ -35,7 +41,6 @@ from .shared.sklearn_interface import (
     validate_estimator_features,
     validate_regression_numbers,
 )
-from .shared.statements import UNSCALED, describe_estimator_bounds
 
 
 @dataclass(eq=False, repr=False)
@@ -111,14 +116,14 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         Returns the estimator itself.
         """
         source = make_algorithm_source(self.random_state)
-        blocks = as_blocks(X, y)
+        blocks = as_source_blocks(X, y)
         refuse_weighted_blocks(blocks, "Ridge")
         if blocks is None:
             features = validate_estimator_features(self, X, reset=True)
         else:
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        noise, penalty, bound, rows = self._check_settings(size)
+        noise, penalty, bound, rows = self._check_ridge_estimator_settings(size)
         inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
         if blocks is not None:
@@ -155,14 +160,14 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         )
         return self
 
-    def _check_settings(self, size: int) -> _Settings:
+    def _check_ridge_estimator_settings(self, size: int) -> _Settings:
         """Returns the settings for ``size`` features. Raises ValueError or TypeError for a setting out of range."""
-        noise, penalty = self._resolve_noise(), self.regularization
+        noise, penalty = self._resolve_second_moment_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
-        inputs = EstimatorScale.from_bounds("bounds", self.bounds, size)
+        inputs = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
+        output = EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
         constant = _check.check_flag_argument("fit_intercept", self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
@@ -174,9 +179,9 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         A caller that charges a budget before ``fit`` calls this method before the charge.
         """
         make_algorithm_source(self.random_state)
-        noise, _, bound, rows = self._check_settings(features)
+        noise, _, bound, rows = self._check_ridge_estimator_settings(features)
         query = build_second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
-        rehearse_algorithm_releases(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
+        rehearse_releases_for_record_count(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bound import Bound
+from ..clipping_and_noise.noise import RandomSource
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import choose_contribution_grid, clip_contribution_rows_to_grid
-from ..models.records import Records
+from ..models.contribution_grid import choose_contribution_grid, clip_model_contribution_rows_to_grid
+from ..models.model_records import Records
 from ..records.stream import RecordStream
-from ..release.noise import RandomSource
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import CHUNK, Integers, Query
 
 DIGITS = 16
 """Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are below
@@ -42,7 +42,7 @@ class SecondMomentEstimator:
 
         ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
         """
-        return Gaussian(self._resolve_noise()) * 1
+        return Gaussian(self._resolve_second_moment_noise()) * 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -53,9 +53,9 @@ class SecondMomentEstimator:
     def _delta(self) -> float:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
-    def _resolve_noise(self) -> float:
+    def _resolve_second_moment_noise(self) -> float:
         """Returns the noise multiplier of the moment, which is given or follows from ``epsilon`` and ``delta``."""
-        return resolve_noise_from_budget(
+        return resolve_noise_from_gate_budget(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
 
@@ -99,7 +99,7 @@ def build_second_moment_query(records: Records | RecordStream, max_norm: float, 
 def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
-        rows = clip_contribution_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
+        rows = clip_model_contribution_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # exact, as the piece has at most 2^19 rows
     return pack_second_moment(total)
 

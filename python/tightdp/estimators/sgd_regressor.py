@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
-from ..models.records import Array, Records
-from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
-from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
+from ..models.model_records import Array, Records
+from ..records.blocks import Blocks, scale_weights_of_records, validate_record_block_weights
+from ..records.sources.choose_source import is_sparse_matrix, split_sparse_rows
 from ..records.stream import RecordStream
 from .labels import exclude_records_of_estimator
 from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
 from .private_estimator import PrivateEstimator
 from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
 from .scale import EstimatorScale
-from .shared import statements as stated
+from .shared import public_facts as stated
 from .shared.sklearn_interface import RegressorMixin, validate_estimator_features
 
 
@@ -73,14 +73,18 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         Returns the regressor itself. Everything else, ``sample_weight`` and the errors included, is as in ``fit`` of
         ``LogisticRegression``.
         """
-        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_estimator_model(
+            X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w")
+        )
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
         """Continues from the last fit, and returns the regressor itself.
 
         The method, with ``sample_weight`` and ``disjoint``, works as ``partial_fit`` of ``LogisticRegression``.
         """
-        return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
+        return self._train_estimator_model(
+            X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint)
+        )
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit`` on records of ``n_features`` features, without reading any record.
@@ -89,20 +93,20 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         about the settings.
         """
         size = _check.check_count_argument("n_features", n_features)
-        return self._rehearse_run(size, self._build_model(size), self.epsilon, self.delta)
+        return self._rehearse_estimator_run(size, self._build_estimator_model(size), self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        self._rehearse_run(features, self._build_model(features), self.epsilon, self.delta)
+        self._rehearse_estimator_run(features, self._build_estimator_model(features), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Weights of the features, of shape (features,), in the units of X and y as they are given."""
-        return self._compute_line()[0]
+        return self._compute_regressor_line()[0]
 
     @property
     def intercept_(self) -> float:
         """Constant of the predictions, in the unit of y."""
-        return self._compute_line()[1]
+        return self._compute_regressor_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.
@@ -114,7 +118,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
-    def _compute_line(self) -> tuple[NDArray[np.float64], float]:
+    def _compute_regressor_line(self) -> tuple[NDArray[np.float64], float]:
         """Returns the coefficients and the intercept in the units of X and y."""
         w, target, width = self._require_parameters(), self._get_target_scale(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
@@ -133,7 +137,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        scale = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
+        scale = EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
             raise ValueError("target_bounds must be those of the last fit, because its parameters are for those bounds")
@@ -141,28 +145,31 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return scale
 
     def _get_target_scale(self) -> EstimatorScale:
-        return EstimatorScale.from_bounds("target_bounds", self.target_bounds_, 1)
+        return EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds_, 1)
 
-    def _build_model(self, features: int) -> LinearModel:
+    def _build_estimator_model(self, features: int) -> LinearModel:
         return LinearModel(
             features, Squared(), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
         )
 
     def _make_untrained_model(self) -> LinearModel:
-        return self._build_model(self.n_features_in_)
+        return self._build_estimator_model(self.n_features_in_)
 
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
+        """Returns the records of a table, with features and targets confined to their bounds."""
         target = self._set_target_scale(again)
         table = validate_estimator_features(self, X, reset=not again)
-        prepare = _RegressorPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
-        features, values = prepare.map_numbers(table, validate_regression_targets(y, len(table)))
+        prepare = _RegressorPreparation(
+            self._keep_declared_estimator_bounds(table.shape[1], table.dtype, again), target
+        )
+        features, values = prepare.map_regressor_numbers(table, validate_regression_targets(y, len(table)))
         if sample_weight is not None:
-            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(values)), largest)
+            sample_weight = scale_weights_of_records(validate_record_block_weights(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> RecordStream:
         prepare = _RegressorPreparation(
-            self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
+            self._keep_declared_estimator_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
         )
         return RecordStream.from_blocks(blocks, prepare, validate_regression_block, largest)
 
@@ -180,9 +187,9 @@ class _RegressorPreparation:
     target: EstimatorScale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        return Records(*self.map_numbers(features, convert_regression_targets(targets)))
+        return Records(*self.map_regressor_numbers(features, convert_regression_targets(targets)))
 
-    def map_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
+    def map_regressor_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
         """Returns features and targets, clipped to their bounds and mapped to [0, 1] and [-1, 1].
 
         A record whose target is NaN contributes nothing. Without ``bounds``, features are not changed.

@@ -3,8 +3,8 @@
 docs/theory/filters.md, section 10, has the theory.
 """
 
+from .database_interface import LedgerError
 from .ledger import Entry, Ledger
-from .progress import LedgerProgress
-from .store import LedgerError
+from .run_progress import LedgerProgress
 
 __all__ = ["Entry", "Ledger", "LedgerError", "LedgerProgress"]

@@ -43,7 +43,7 @@ class LedgerBudget:
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         check_ledger_identifier("identity", self.identity)
-        self.build_filter()  # raises an error unless the filter accepts the entries that are its arguments
+        self.build_ledger_filter()  # raises an error unless the filter accepts the entries that are its arguments
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 
@@ -58,7 +58,7 @@ class LedgerBudget:
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiFilterCosts) else None
         others = rules.pop("others")
-        rules["others"] = None if others is None else write_ledger_account(others, 1, made.neighbors)
+        rules["others"] = None if others is None else write_account_of_ledger(others, 1, made.neighbors)
         return cls(dataset, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
 
     @classmethod
@@ -69,15 +69,17 @@ class LedgerBudget:
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
-    def build_filter(self) -> PrivacyFilter:
+    def build_ledger_filter(self) -> PrivacyFilter:
         """Returns the filter that decides whether a spend is allowed."""
-        others = None if self.others is None else read_ledger_account(self.others, self.neighbors, "others").composition
+        others = (
+            None if self.others is None else read_account_of_ledger(self.others, self.neighbors, "others").composition
+        )
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
         return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
 
 
-def read_ledger_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``write_ledger_account`` wrote as ``plain``.
+def read_account_of_ledger(plain: str, neighbors: Neighbors, name: str) -> Accountant:
+    """Returns the account that ``write_account_of_ledger`` wrote as ``plain``.
 
     Raises ValueError for other text, and for an account under another neighbouring relation. Messages begin with
     ``name``, the place of the account in the ledger.
@@ -97,10 +99,10 @@ def add_release_to_entry(account: str, release: str) -> str:
 
 
 def split_release_from_entry(plain: str) -> tuple[str, str | None]:
-    """Returns the account of an entry as ``write_ledger_account`` wrote it, and the release's identifier.
+    """Returns the account of an entry as ``write_account_of_ledger`` wrote it, and the release's identifier.
 
     The identifier is None for entries of older versions, which drew no identifiers, and for text that
-    ``read_ledger_account`` refuses.
+    ``read_account_of_ledger`` refuses.
     """
     try:
         values = parse_json(plain)
@@ -137,7 +139,7 @@ def digest_ledger_values(*values: Any) -> str:
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def write_ledger_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
+def write_account_of_ledger(releases: Composable, count: int, neighbors: Neighbors) -> str:
     """Returns an account of ``count`` times ``releases`` as JSON. Raises TypeError unless an equal account can be read
     back from the JSON."""
     account = Accountant(neighbors=neighbors)

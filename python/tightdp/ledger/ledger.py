@@ -24,13 +24,13 @@ from .budget import (
     check_ledger_identifier,
     check_ledger_text,
     digest_ledger_values,
-    read_ledger_account,
+    read_account_of_ledger,
     split_release_from_entry,
-    write_ledger_account,
+    write_account_of_ledger,
 )
+from .database_interface import UNDONE, LedgerError, LedgerStore, Run
 from .place import open_ledger_store
-from .progress import TABLE, LedgerProgress, append_ledger_progress, read_last_ledger_progress
-from .store import UNDONE, LedgerError, LedgerStore, Run
+from .run_progress import TABLE, LedgerProgress, append_ledger_progress, read_last_ledger_progress
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -107,19 +107,19 @@ class Ledger:
     def __init__(self, where: str | PathLike[str]) -> None:
         store = open_ledger_store(where)
         with store.open_transaction() as run:
-            plain, start = _read_ledger_budget(store, run)
+            plain, start = _read_budget_of_ledger_database(store, run)
             store.check_tables(run, _TABLES + store.forbid_changes)
         try:
             budget = LedgerBudget.from_json(plain)
         except (TypeError, ValueError) as error:
             raise LedgerError(f"{store.name}: holds no budget that this version can keep: {error}") from None
-        self._set_up(where, store, budget, start)
+        self._set_up_ledger(where, store, budget, start)
 
-    def _set_up(self, where: str | PathLike[str], store: LedgerStore, budget: LedgerBudget, start: str) -> None:
+    def _set_up_ledger(self, where: str | PathLike[str], store: LedgerStore, budget: LedgerBudget, start: str) -> None:
         # The path is absolute, since a relative path would lead to another ledger, or to none, in another folder.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
-        self._filter = budget.build_filter()
+        self._filter = budget.build_ledger_filter()
         self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
         self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in later entries
         self._price = lru_cache(1024)(self._filter._build_release_cost)
@@ -169,7 +169,7 @@ class Ledger:
             made = "INSERT INTO tightdp_ledger VALUES (:format, :budget, :digest)"
             run(made, format=FORMAT, budget=plain, digest=start)
         ledger = cls.__new__(cls)
-        ledger._set_up(where, store, budget, start)
+        ledger._set_up_ledger(where, store, budget, start)
         return ledger
 
     dataset = property(lambda self: self._budget.dataset, doc="Which data the budget is about.")
@@ -191,20 +191,20 @@ class Ledger:
         exception, release nothing either. If the exception occurred during the commit, the ledger may nevertheless have
         an entry for the spend.
         """
-        account, prices = self._price_releases(mechanism, count)
+        account, prices = self._price_ledger_releases(mechanism, count)
         release = secrets.token_hex(16) if release is None else check_ledger_identifier("release", release)
         account = add_release_to_entry(account, release)
         note = check_ledger_text("note", note)
         with self._store.open_transaction(write=True) as run:
-            known = self._update_known(run)
+            known = self._update_known_ledger_entries(run)
             if release in self._releases:
                 raise ValueError(
                     f"release must be an identifier that no entry has: {self._store.name} was charged for {release} "
                     f"already; {UNDONE}"
                 )
-            spent = _add_releases_to_filter(self._filter, known.spent, prices)
+            spent = _add_releases_to_ledger_filter(self._filter, known.spent, prices)
             if spent is None:
-                raise BudgetExceeded(self._explain_refusal(known.spent, prices))
+                raise BudgetExceeded(self._explain_ledger_refusal(known.spent, prices))
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             row = (known.number + 1, now, note, account)
             digest = digest_ledger_values(known.digest, *row)
@@ -289,7 +289,7 @@ class Ledger:
         The share is infinite if the filter, with the bounds of this version, would not have allowed all entries. The
         share says nothing about epsilon: the guarantee has the same epsilon however much of the cap is spent.
         """
-        return self._compute_share_of_cap(self._read_current().spent)
+        return self._compute_share_of_ledger_cap(self._read_current().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
         """Returns the value that ``spent`` would have after ``count`` more releases.
@@ -298,10 +298,12 @@ class Ledger:
 
         ``mechanism`` and ``count`` are as for ``spend``.
         """
-        _, prices = self._price_releases(mechanism, count)
-        return self._compute_share_of_cap(_add_releases_to_filter(self._filter, self._read_current().spent, prices))
+        _, prices = self._price_ledger_releases(mechanism, count)
+        return self._compute_share_of_ledger_cap(
+            _add_releases_to_ledger_filter(self._filter, self._read_current().spent, prices)
+        )
 
-    def _compute_share_of_cap(self, spent: _FilterState | None) -> float:
+    def _compute_share_of_ledger_cap(self, spent: _FilterState | None) -> float:
         """Returns the spent share of the cap, rounded up. Returns infinity for None, a state that is not allowed."""
         if spent is None:
             return math.inf
@@ -327,7 +329,7 @@ class Ledger:
                 account.compose(mechanism, count)
         return account
 
-    def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_ReleaseCost]]:
+    def _price_ledger_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_ReleaseCost]]:
         """Returns the account of the releases as JSON, and the filter's charge for each distinct mechanism in them."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
@@ -336,14 +338,14 @@ class Ledger:
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
         prices = [self._price(each, _check.check_count_argument("count", times * count)) for each, times in parts]
-        return write_ledger_account(mechanism, count, self.neighbors), prices
+        return write_account_of_ledger(mechanism, count, self.neighbors), prices
 
     def _read_current(self) -> _KnownLedgerEntries:
         with self._store.open_transaction() as run:
-            self._known = self._update_known(run)
+            self._known = self._update_known_ledger_entries(run)
         return self._known
 
-    def _update_known(self, run: Run) -> _KnownLedgerEntries:
+    def _update_known_ledger_entries(self, run: Run) -> _KnownLedgerEntries:
         """Reads the entries that were added since the last call, and returns the summary of all entries.
 
         Afterwards ``_releases`` has the identifiers of all entries.
@@ -355,12 +357,12 @@ class Ledger:
             if entry.release is not None:
                 self._releases.add(entry.release)
             known = _KnownLedgerEntries(
-                entry.number, digest, _add_releases_to_filter(self._filter, known.spent, prices)
+                entry.number, digest, _add_releases_to_ledger_filter(self._filter, known.spent, prices)
             )
         return known
 
     def _check_header(self, run: Run) -> None:
-        if _read_ledger_budget(self._store, run)[1] != self._start.digest:
+        if _read_budget_of_ledger_database(self._store, run)[1] != self._start.digest:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
     def _read_entries(self, run: Run, known: _KnownLedgerEntries) -> Iterator[tuple[Entry, str]]:
@@ -392,12 +394,12 @@ class Ledger:
         if not _is_ledger_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_argument(moment)}")
         spent, release = split_release_from_entry(read_json_value(str, account, "account"))
-        releases = read_ledger_account(spent, self.neighbors, "account").history
+        releases = read_account_of_ledger(spent, self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")
         return Entry(number, moment, note, releases, release)
 
-    def _explain_refusal(self, spent: _FilterState | None, prices: list[_ReleaseCost]) -> str:
+    def _explain_ledger_refusal(self, spent: _FilterState | None, prices: list[_ReleaseCost]) -> str:
         """Returns the reason why the budget does not cover these releases."""
         if spent is None:
             return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
@@ -427,7 +429,7 @@ class Ledger:
         return Ledger(self._where)
 
 
-def _read_ledger_budget(store: LedgerStore, run: Run) -> tuple[str, str]:
+def _read_budget_of_ledger_database(store: LedgerStore, run: Run) -> tuple[str, str]:
     """Returns the budget of a ledger as JSON, and its digest."""
     if "tightdp_ledger" not in store.list_tables(run):
         raise LedgerError(f"{store.name}: holds no ledger; Ledger.create makes one")
@@ -450,7 +452,7 @@ def _is_ledger_time(moment: str) -> bool:
     return found.tzinfo == timezone.utc and found.isoformat(timespec="seconds") == moment
 
 
-def _add_releases_to_filter(
+def _add_releases_to_ledger_filter(
     rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]
 ) -> _FilterState | None:
     """Returns the filter's state after one spend of several releases. Returns None if the budget does not cover all of
@@ -458,7 +460,7 @@ def _add_releases_to_filter(
     for price in prices:
         if spent is None:
             return None
-        spent = rules._try_to_add(spent, price)
+        spent = rules._try_to_add_to_filter(spent, price)
     return None if spent is None else spent._replace(entries=None)  # the entries are in the database
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .store import LedgerStore
+from .database_interface import LedgerStore
 
 
 def open_ledger_store(where: Any) -> LedgerStore:
@@ -14,13 +14,13 @@ def open_ledger_store(where: Any) -> LedgerStore:
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
             raise ValueError("where must be a path or a URL that begins with postgresql://")
-        from .postgresql import PostgreSQLLedgerStore  # this import needs the extra ``ledger``
+        from .postgresql_database import PostgreSQLLedgerStore  # this import needs the extra ``ledger``
 
         return PostgreSQLLedgerStore(where)
     if not isinstance(where, (str, os.PathLike)) or not isinstance(os.fspath(where), str):
         raise TypeError(f"where must be a path or a URL that begins with postgresql://, got {where!r}")
     if not os.fspath(where) or where == ":memory:" or "\0" in os.fspath(where):
         raise ValueError(f"where must be the path of a file, got {where!r}")
-    from .sqlite import SQLiteLedgerStore  # not every Python has SQLite
+    from .sqlite_database import SQLiteLedgerStore  # not every Python has SQLite
 
     return SQLiteLedgerStore(Path(where).absolute())

@@ -170,7 +170,7 @@ class DiscreteGaussianVector(Mechanism):
             raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
         set_mechanism_fields(self, sensitivity=s, dimensions=_check.check_count_argument("dimensions", self.dimensions))
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
             return DiscreteGaussian(self.sigma, math.floor(self.sensitivity)), 1
         return self, 1
@@ -322,5 +322,5 @@ class TreeAggregation(Mechanism):
         """A Gaussian and a number k. Under ``relations``, k such Gaussians have the account of this mechanism."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         return self.gaussians if self.own_steps else (self, 1)

@@ -15,21 +15,21 @@ from .._support import _check
 from ..composition import Mechanism
 from ..options import EVERY, Neighbors
 from .checked_fields import set_mechanism_fields
-from .complete_pairs import (
+from .loss_tables import (
     TOLERANCE,
     CompletePair,
     LossTable,
     bound_hidden_mass_of_loss_table,
     bound_loss_table,
-    build_complete_pair_below,
+    bound_loss_tables_from_below,
 )
 
 Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
 """Largest accepted distance between the privacy profiles of a ``mirrored`` pair and of its reverse."""
 _ATOM_ERROR = 1e-10
-"""Largest error of the loss of the atom (a loss with a mass of its own) that ``build_complete_pair_below`` puts between
-two tables."""
+"""Largest error of the loss of the atom (a loss with a mass of its own) that ``bound_loss_tables_from_below`` puts
+between two tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PrivacyLoss(Mechanism):
             set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
             dominated = bound_loss_table(LossTable(y, p, all_but), None, error)[1]
             if (
-                _compute_excess_of_privacy_loss((y, p, all_but), (losses, masses, infinity))
+                _compute_excess_of_loss_mechanism((y, p, all_but), (losses, masses, infinity))
                 > TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
@@ -115,7 +115,7 @@ class PrivacyLoss(Mechanism):
                 other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
             here = losses, masses, infinity
             if (
-                max(_compute_excess_of_privacy_loss(here, other), _compute_excess_of_privacy_loss(other, here))
+                max(_compute_excess_of_loss_mechanism(here, other), _compute_excess_of_loss_mechanism(other, here))
                 > _MIRRORED_TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
@@ -288,7 +288,7 @@ class PrivacyLoss(Mechanism):
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
         # Q has less mass if losses rise and P stays. So ``from_above`` bounds the curve of (Q, P) from below.
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
-        found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
+        found = bound_loss_tables_from_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
         return replace(upper, mirrored=mirrored, optimistic=known, loss_error=found.slack)
 
@@ -296,19 +296,19 @@ class PrivacyLoss(Mechanism):
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
-def _compute_excess_of_privacy_loss(one: _Curve, other: _Curve) -> float:
+def _compute_excess_of_loss_mechanism(one: _Curve, other: _Curve) -> float:
     """Returns the largest delta_one(eps) - delta_other(eps), for eps among the losses of both pairs below 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
     return float(
         np.max(
-            _evaluate_curve_of_privacy_loss(one, at) - _evaluate_curve_of_privacy_loss(other, at),
+            _evaluate_curve_of_loss_mechanism(one, at) - _evaluate_curve_of_loss_mechanism(other, at),
             initial=one[2] - other[2],
         )
     )
 
 
-def _evaluate_curve_of_privacy_loss(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_curve_of_loss_mechanism(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns delta at each eps in ``at``, for ascending losses y with masses p.
 
     Delta is infinity + sum p (1 - e^{eps - y})_+, or 1 - e^eps if this is larger.

@@ -49,8 +49,8 @@ class PoissonSampled(Mechanism):
         """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled_relations
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
-        return self.mechanism._to_canonical() if self.sampling_probability == 1 else (self, 1)
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
+        return self.mechanism._to_canonical_mechanism() if self.sampling_probability == 1 else (self, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ class TruncatedPoissonSampled(Mechanism):
         sampled = self.mechanism.sampled_relations
         return sampled if "replace" in sampled else frozenset()
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         if self.batch_size < self.dataset_size:
             return self, 1
-        return PoissonSampled(self.mechanism, self.sampling_probability)._to_canonical()
+        return PoissonSampled(self.mechanism, self.sampling_probability)._to_canonical_mechanism()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,8 @@ class FixedSizeSampled(Mechanism):
             SIZED & self.mechanism.sampled_relations if "replace" in self.mechanism.sampled_relations else frozenset()
         )
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
-        return self.mechanism._to_canonical() if self.sample_size == self.dataset_size else (self, 1)
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
+        return self.mechanism._to_canonical_mechanism() if self.sample_size == self.dataset_size else (self, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ class RandomAllocation(Mechanism):
         """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled_relations - {"replace"}
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
-        inner, count = self.mechanism._to_canonical()
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
+        inner, count = self.mechanism._to_canonical_mechanism()
         return (inner, count * self.steps) if self.selected == self.steps else (self, 1)
 
 

@@ -64,7 +64,7 @@ class SelectionOrGroup(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _reduce_run_of_selection_or_group(run: Any) -> Composable:
+def _reduce_mechanism_of_selection_or_group(run: Any) -> Composable:
     """Returns the mechanism if ``run`` is a composition of just one mechanism, and otherwise the composition.
 
     Raises TypeError if ``run`` is neither a mechanism nor a composition.
@@ -123,11 +123,13 @@ class RepeatAndSelect(SelectionOrGroup):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        set_mechanism_fields(self, mechanism=_reduce_run_of_selection_or_group(self.mechanism), mean=mean, shape=shape)
+        set_mechanism_fields(
+            self, mechanism=_reduce_mechanism_of_selection_or_group(self.mechanism), mean=mean, shape=shape
+        )
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
-            return self.mechanism._to_canonical()
+            return self.mechanism._to_canonical_mechanism()
         return self, 1
 
     def _sort_key(self) -> tuple[Any, ...]:
@@ -165,25 +167,25 @@ class Group(SelectionOrGroup):
 
     def __post_init__(self) -> None:
         size = _check.check_count_argument("size", self.size, most=MOST_RECORDS)
-        run = _reduce_run_of_selection_or_group(self.mechanism)
-        most = _count_largest_group(run._to_composition().parts)
+        run = _reduce_mechanism_of_selection_or_group(self.mechanism)
+        most = _count_largest_group_of_mechanisms(run._to_composition().parts)
         if size > most:
             raise ValueError(
                 f"size must be at most the number of records of the data set, {most}, got {size} for {run!r}"
             )
         set_mechanism_fields(self, mechanism=run, size=size)
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         if not isinstance(self.mechanism, Mechanism):
             return self, 1
         if self.size == 1:
-            return self.mechanism._to_canonical()
+            return self.mechanism._to_canonical_mechanism()
         if isinstance(self.mechanism, Group) and self.mechanism.size * self.size <= MOST_RECORDS:
-            return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._to_canonical()
-        return scale_sensitivity_to_group(self.mechanism, self.size) or self, 1
+            return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._to_canonical_mechanism()
+        return scale_mechanism_to_group(self.mechanism, self.size) or self, 1
 
 
-def _count_largest_group(parts: Parts) -> float:
+def _count_largest_group_of_mechanisms(parts: Parts) -> float:
     """Returns the size of the largest group in a data set of the declared size; infinity if no size is declared."""
     most = math.inf
     for mechanism, _ in parts:
@@ -191,26 +193,28 @@ def _count_largest_group(parts: Parts) -> float:
             continue
         if isinstance(mechanism, SelectionOrGroup):
             each = mechanism.size if isinstance(mechanism, Group) else 1
-            most = min(most, _count_largest_group(mechanism.parts) // each)
+            most = min(most, _count_largest_group_of_mechanisms(mechanism.parts) // each)
         else:
             most = min(most, mechanism.dataset_size)  # type: ignore[attr-defined]
     return most
 
 
-def group_composition(run: Composition, size: int) -> Composition:
+def group_mechanisms_of_composition(run: Composition, size: int) -> Composition:
     """Returns ``run`` for a group of ``size`` records. A mechanism is treated separately if that is exact."""
     size = _check.check_count_argument("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
     own = [
-        part for part in run.parts if scale_sensitivity_to_group(part[0], size) or _has_own_group_bound(part[0], size)
+        part
+        for part in run.parts
+        if scale_mechanism_to_group(part[0], size) or _has_group_bound_of_mechanism(part[0], size)
     ]
     rest = Composition(part for part in run.parts if part not in own)
     made = Composition((Group(mechanism, size), count) for mechanism, count in own)
     return made + Composition(((Group(rest, size), 1),)) if rest else made
 
 
-def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
+def _has_group_bound_of_mechanism(mechanism: Mechanism, size: int) -> bool:
     """Returns whether ``mechanism`` has a bound for groups of ``size`` that holds inside of a composition too."""
     match mechanism:
         case PoissonSampled(Gaussian()):
@@ -222,7 +226,7 @@ def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
     return False
 
 
-def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | None:
+def scale_mechanism_to_group(mechanism: Mechanism, size: int) -> Mechanism | None:
     """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
         case Gaussian(sigma):

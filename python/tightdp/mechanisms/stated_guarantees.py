@@ -73,7 +73,7 @@ class ApproximateDP(Mechanism):
         e, d = _check.nonnegative("epsilon", epsilon), _check.closed_unit("delta", delta)
         set_mechanism_fields(self, nominal_epsilon=e, nominal_delta=d)
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         return (PureDP(self.nominal_epsilon) if self.nominal_delta == 0 else self), 1
 
     def _list_parameters(self) -> Mapping[str, Any]:
@@ -168,5 +168,5 @@ class ZCDP(Mechanism):
     def __post_init__(self) -> None:
         set_mechanism_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
 
-    def _to_canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         return (PureDP(self.xi) if self.rho == 0 else self), 1  # all divergences, and so all losses, are at most xi

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from .._core import RandomStream
 from .._core import dense as kernels
-from ..release.cuda.arrays import on_device
-from ..release.cuda.products import add_integer_outer_product_on_device, add_outer_products_on_device
-from .grid import choose_contribution_grid
+from ..clipping_and_noise.cuda.arrays import on_device
+from ..clipping_and_noise.cuda.products import add_integer_outer_product_on_device, add_outer_products_on_device
+from .contribution_grid import choose_contribution_grid
 
 Array = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -31,10 +31,10 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_products``. With these digits, the
+"""Number of binary digits of ``max_norm`` in units of the grid of ``add_dense_model_products``. With these digits, the
 kernel's partial sums stay below 2^31 (docs/theory/exact-products.md, section 8)."""
 SHORT_DIGITS = 15
-"""Number of binary digits of the norm of a record's inputs in ``add_dense_products``, for a layer with several
+"""Number of binary digits of the norm of a record's inputs in ``add_dense_model_products``, for a layer with several
 outputs."""
 MANY = 2.0**24
 """Number of records up to which no clipped sum reaches 2^63 units of the grid. For a larger public number of records,
@@ -99,7 +99,7 @@ def choose_dense_gradient_grid(
     return choose_contribution_grid(largest * max(1.0, records / MANY), DIGITS)
 
 
-def sum_clipped_dense_gradients(
+def sum_clipped_dense_model_gradients(
     layers: Sequence[DenseLayer],
     max_norm: float,
     center: Vector | None = None,
@@ -123,17 +123,19 @@ def sum_clipped_dense_gradients(
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
-        bound, (norm, moved) = max_norm, _prepare_dense_center_and_scale(layers, grid, center, scale)
-    _run_dense_kernel(layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out)
+        bound, (norm, moved) = max_norm, _prepare_dense_model_center_and_scale(layers, grid, center, scale)
+    _run_dense_model_kernel(
+        layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out
+    )
     return out
 
 
 def choose_dense_product_grid(max_norm: float) -> float:
-    """Returns the finest grid of ``add_dense_products``, a power of two."""
+    """Returns the finest grid of ``add_dense_model_products``, a power of two."""
     return choose_contribution_grid(max_norm, PRODUCT_DIGITS)
 
 
-def add_dense_products(
+def add_dense_model_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -144,8 +146,8 @@ def add_dense_products(
 ) -> None:
     """Adds sum_k m_k modulo 2^64 to ``totals``, where m_k is a vector of integers for record k.
 
-    These integers have fewer digits than those of ``sum_clipped_dense_gradients``. The vector m_k times the grid is
-    about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
+    These integers have fewer digits than those of ``sum_clipped_dense_model_gradients``. The vector m_k times the grid
+    is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     Each layer is a pair (inputs (n, columns), errors (n, outputs)) of one dtype. A layer's total has one number for
     each output and column. The bound |m_k grid| <= max_norm holds exactly for every record, where m_k covers all
@@ -158,14 +160,14 @@ def add_dense_products(
         own = None if max_norms is None else max_norms / grid
         add_outer_products_on_device(layers, totals, max_norm / grid, 1 / grid, taken=taken, bounds=own)
         return
-    found = _round_dense_products(layers)
+    found = _round_dense_model_products(layers)
     bounds = None if max_norms is None else np.ascontiguousarray(max_norms / grid)
     kernels.add_products(
         found, max_norm / grid, 1 / grid, _mask_taken_dense_records(taken), _flatten_dense_arrays(totals), bounds
     )
 
 
-def release_dense_products(
+def write_noisy_dense_model_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -180,7 +182,7 @@ def release_dense_products(
 ) -> None:
     """Writes (totals + sum_k m_k + noise) grid / divisor to the arrays ``out``, which are float32 or float64.
 
-    The integers m_k are those of ``add_dense_products``, and so are the arguments that are not explained here.
+    The integers m_k are those of ``add_dense_model_products``, and so are the arguments that are not explained here.
 
     Sums and noise are added in one pass. The noise is normal with standard deviation ``deviation`` in units of the
     grid, rounded to integers. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal.
@@ -189,7 +191,7 @@ def release_dense_products(
     section 8.
     """
     kernels.release_products(
-        _round_dense_products(layers),
+        _round_dense_model_products(layers),
         max_norm / grid,
         1 / grid,
         _mask_taken_dense_records(taken),
@@ -218,7 +220,7 @@ def add_integer_dense_product(
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 
-def _round_dense_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
+def _round_dense_model_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
     """Returns what the kernel reads for each layer: inputs, errors, and the steps and squares of the inputs."""
     found = []
     for inputs, errors in layers:
@@ -237,19 +239,19 @@ def _flatten_dense_arrays(arrays: Sequence[Any]) -> list[Any]:
     return [array.reshape(-1) for array in arrays]
 
 
-def compute_dense_gradient_norms(layers: Sequence[DenseLayer]) -> Vector:
+def compute_dense_model_gradient_norms(layers: Sequence[DenseLayer]) -> Vector:
     """Returns the norm of each record's gradient, never rounded down.
 
     Each norm depends on its own record alone. The norm is 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run_dense_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
+    _run_dense_model_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
 
 
 Moved = list[tuple[Vector, Vector, Vector]]
 
 
-def _prepare_dense_center_and_scale(
+def _prepare_dense_model_center_and_scale(
     layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
     """Returns an upper bound on |center / scale|, and for each layer the three arrays that the kernel reads.
@@ -272,7 +274,7 @@ def _prepare_dense_center_and_scale(
     return norm, found
 
 
-def _run_dense_kernel(
+def _run_dense_model_kernel(
     layers: Sequence[DenseLayer],
     moved: Moved | None,
     bound: float,

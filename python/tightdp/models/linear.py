@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from .._core import dense as kernels
 from .dense import DenseLayer, apply_dense_affine_map
-from .model import ModelGradients, Vector
-from .records import Array, Records
+from .model_interface import ModelGradients, Vector
+from .model_records import Array, Records
 
 Targets = NDArray[Any]
 """Array of class indices, or of numbers for the loss ``Squared``."""
@@ -188,27 +188,29 @@ class LinearModel:
 
     def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the gradients of ``records`` at the parameters ``w``, as outer products."""
-        residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
-        layer = DenseLayer(records.features, residual, records.get_units(self.intercept), self.intercept)
+        residual = self.loss.differentiate_by_scores(self._remember_linear_model_scores(w, records), records.targets)
+        layer = DenseLayer(
+            records.features, residual, records.get_units_of_model_records(self.intercept), self.intercept
+        )
         return ModelGradients([layer], weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
         """Returns the losses of ``records`` at the parameters ``w``, of shape (n,), with NaN for invalid records."""
-        return self._compute_valid_losses(self._remember_scores(w, records), records)
+        return self._compute_linear_model_losses(self._remember_linear_model_scores(w, records), records)
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Vector]:
         """Returns an iterator, which yields the losses at ``w - step * direction`` for each number in ``steps``."""
-        z, dz = self._remember_scores(w, records), self.compute_scores(direction, records.features)
+        z, dz = self._remember_linear_model_scores(w, records), self.compute_scores(direction, records.features)
         for step in steps.astype(z.dtype):
-            yield self._compute_valid_losses(z - step * dz, records)
+            yield self._compute_linear_model_losses(z - step * dz, records)
 
-    def _compute_valid_losses(self, z: Array, records: Records) -> Vector:
+    def _compute_linear_model_losses(self, z: Array, records: Records) -> Vector:
         values = self.loss.compute_losses(z, records.targets)
         if not records.valid.all():
             values[~records.valid] = np.nan
         return values
 
-    def _remember_scores(self, w: Vector, records: Records) -> Array:
+    def _remember_linear_model_scores(self, w: Vector, records: Records) -> Array:
         """Returns ``compute_scores(w, records.features)``.
 
         The result is kept in ``records`` for the next call with the same parameters.

@@ -15,8 +15,8 @@ import numpy as np
 from .._core import dense as kernels
 from .dense import DenseLayer, apply_dense_affine_map, round_dense_inputs_to_units
 from .linear import Loss
-from .model import Model, ModelGradients, Vector
-from .records import Array, Records
+from .model_interface import Model, ModelGradients, Vector
+from .model_records import Array, Records
 
 
 def _apply_tanh_activation(z: Array) -> Array:
@@ -105,7 +105,7 @@ class Perceptron(Model):
         error = self.head.differentiate_by_scores(z, records.targets)
         layers: list[DenseLayer] = []
         for i in range(len(tables) - 1, -1, -1):
-            units = round_dense_inputs_to_units(given[i], True) if i else records.get_units(True)
+            units = round_dense_inputs_to_units(given[i], True) if i else records.get_units_of_model_records(True)
             layers.insert(0, DenseLayer(given[i], error, units, True))
             if i:
                 error = apply_dense_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])

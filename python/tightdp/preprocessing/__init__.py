@@ -11,7 +11,7 @@ Names and interface are scikit-learn's. Facts that you declare, such as bounds, 
 """
 
 from .chain import Chain
-from .columns import ColumnTransformer
+from .column_transformer import ColumnTransformer
 from .encoder import OneHotEncoder
 from .imputer import SimpleImputer
 from .scalers import MinMaxScaler, StandardScaler

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from .cells import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from .passes import count_records_to_preprocess
 from .steps import CompositeTransformer
 from .transformer import PrivateTransformer
+from .transformer_input import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 
 
 @dataclass(eq=False, repr=False)
@@ -52,7 +52,7 @@ class Chain(CompositeTransformer):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X as the first transformer would, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
-        copy_unfitted_estimator(self._list_parts()[0][1])._prepare_input(values)
+        copy_unfitted_estimator(self._list_transformer_parts()[0][1])._prepare_input(values)
         return values
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
@@ -64,9 +64,9 @@ class Chain(CompositeTransformer):
         """Fits the transformers in order. Each transformer learns from the output of the previous one."""
         each = self._divide_share(spent)
         self.transformers_ = []
-        for name, given in self._list_parts():
+        for name, given in self._list_transformer_parts():
             member = copy_unfitted_estimator(given)
-            self._fit_member(member, member._prepare_input(values), gate, each)
+            self._fit_member_transformer(member, member._prepare_input(values), gate, each)
             values = member.transform(values)
             self.transformers_.append((name, member))
 
@@ -75,9 +75,9 @@ class Chain(CompositeTransformer):
             values = member.transform(values)
         return np.asarray(values)
 
-    def _name_outputs(self, given: list[str]) -> list[str]:
+    def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         for _, member in self.transformers_:
-            given = member._name_outputs(given)
+            given = member._name_transformer_outputs(given)
         return given
 
     def __sklearn_tags__(self) -> Any:

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import count_values_for_threshold
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
-from ..records.columns import CategoryColumn
+from ..records.column_encodings import CategoryColumn
 from ..records.stream import RecordStream
-from ..records.text import NO_VALUE, write_cell_as_text
+from ..records.text import NO_VALUE, write_record_cell_as_text
+from ..release_gate.count_threshold import count_values_for_threshold
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from ..statement.column_words import state_fact_of_categories
-from .cells import check_width_to_preprocess, count_categories_of_columns, read_texts_to_preprocess
 from .transformer import PrivateTransformer
+from .transformer_input import check_width_to_preprocess, count_categories_of_columns, read_texts_for_encoder
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,7 +77,7 @@ class OneHotEncoder(PrivateTransformer):
         if isinstance(X, Blocks):
             check_width_to_preprocess(self, X, None, reset=reset)
             return X
-        return read_texts_to_preprocess(self, X, reset=reset)
+        return read_texts_for_encoder(self, X, reset=reset)
 
     def _prepare_input(self, X: Any) -> Any:
         values, size = super()._prepare_input(X), self.n_features_in_
@@ -105,13 +105,13 @@ class OneHotEncoder(PrivateTransformer):
 
     def _transform_values(self, values: list[list[str]]) -> NDArray[np.float64]:
         columns = [CategoryColumn("", known) for known in self.categories_]
-        blocks = [column.encode_values(cells) for column, cells in zip(columns, values, strict=True)]
+        blocks = [column.encode_record_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
     def _has_text_outputs(self) -> bool:
         return self.categories is None
 
-    def _name_outputs(self, given: list[str]) -> list[str]:
+    def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
@@ -123,7 +123,7 @@ class OneHotEncoder(PrivateTransformer):
 
 def _read_encoder_categories(categories: Any) -> list[tuple[str, ...]]:
     try:
-        found = [tuple(write_cell_as_text(value).strip() for value in values) for values in categories]
+        found = [tuple(write_record_cell_as_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)
     except TypeError:
         raise TypeError("categories must be None or a list of lists of values, one for each column") from None

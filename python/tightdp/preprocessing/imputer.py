@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..estimators.shared.statements import describe_estimator_bounds
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
+from ..estimators.shared.public_facts import describe_estimator_bounds
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess
@@ -59,12 +59,12 @@ class SimpleImputer(PrivateTransformer):
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.strategy == "constant":
-            self._broadcast_constants(count_columns_to_preprocess(values))
+            self._broadcast_imputer_constants(count_columns_to_preprocess(values))
         else:
             quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
 
-    def _broadcast_constants(self, columns: int) -> NDArray[np.float64]:
+    def _broadcast_imputer_constants(self, columns: int) -> NDArray[np.float64]:
         try:
             return np.array(
                 np.broadcast_to(_check.check_bounded_array_argument("fill_value", self.fill_value), (columns,))
@@ -75,7 +75,7 @@ class SimpleImputer(PrivateTransformer):
     def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         size = count_columns_to_preprocess(values)
         if self.strategy == "constant":
-            self.statistics_: NDArray[np.float64] = self._broadcast_constants(size)
+            self.statistics_: NDArray[np.float64] = self._broadcast_imputer_constants(size)
         else:
             (found,) = quantiles.search_quantiles(gate, values, (0.5,), self.domain, spent.noise_multiplier)
             self.statistics_ = quantiles.build_quantile_grid(self.domain, size)[found, np.arange(size)]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clipping_and_noise.noise import RandomSource
 from ..records.blocks import Blocks
 from ..records.stream import RecordStream, scan_blocks
-from ..release.noise import RandomSource
 
 Array = NDArray[np.float64]
 Values = Array | RecordStream

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.gate import Gate
-from ..gate.oracle import Integers, Query
 from ..mechanisms import Gaussian
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Integers, Query
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 
 DIGITS = 20
@@ -136,11 +136,11 @@ def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) ->
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
-    evaluate = partial(sum_rows_to_preprocess, columns, partial(_count_quantile_excess, at, units), at.size)
+    evaluate = partial(sum_rows_to_preprocess, columns, partial(_count_excess_for_quantile_search, at, units), at.size)
     return Query((at.size,), _bound_quantile_sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate)
 
 
-def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
+def _count_excess_for_quantile_search(at: Array, units: Sequence[int], columns: Array) -> Integers:
     whole = (~np.isnan(columns)).sum(axis=0)
     with np.errstate(invalid="ignore"):
         below = np.array([(columns <= row).sum(axis=0) for row in at], np.int64)

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..composition import Composition
 from ..estimators.scale import EstimatorScale
-from ..estimators.shared.statements import describe_estimator_bounds
-from ..gate.gate import Gate
-from ..gate.oracle import Integers, Query
-from ..gate.shares import NoiseShare
+from ..estimators.shared.public_facts import describe_estimator_bounds
 from ..mechanisms import Gaussian
+from ..release_gate.gate import Gate
+from ..release_gate.oracle import Integers, Query
+from ..release_gate.shares import NoiseShare
 from . import quantiles
 from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 from .transformer import PrivateTransformer
@@ -49,7 +49,7 @@ class BoundedTransformer(PrivateTransformer):
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.bounds is not None:
-            EstimatorScale.from_bounds("bounds", self.bounds, count_columns_to_preprocess(values))
+            EstimatorScale.from_estimator_bounds("bounds", self.bounds, count_columns_to_preprocess(values))
         else:
             quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
@@ -58,7 +58,7 @@ class BoundedTransformer(PrivateTransformer):
         """Returns the lower and upper bound of each column. The lower bound is always below the upper bound."""
         size = count_columns_to_preprocess(values)
         if self.bounds is not None:
-            scale = EstimatorScale.from_bounds("bounds", self.bounds, size)
+            scale = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_quantile_grid(self.domain, size)
@@ -67,7 +67,7 @@ class BoundedTransformer(PrivateTransformer):
         high = np.maximum(high, low + 1)  # bounds must differ even if a column has only one value
         return grid[low, np.arange(size)], grid[high, np.arange(size)]
 
-    def _list_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_scaler_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
             return (), {"bounds of the features": f"declared: {describe_estimator_bounds(self.bounds)}"}
         shown = (
@@ -125,7 +125,7 @@ class MinMaxScaler(BoundedTransformer):
         return np.asarray((np.clip(values, low, high) - low) / (high - low))
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        return self._list_bounds_facts()
+        return self._list_scaler_bounds_facts()
 
 
 SHARE = 0.5
@@ -163,10 +163,10 @@ class StandardScaler(BoundedTransformer):
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        bounds, moments = self._split_noise(spent)
+        bounds, moments = self._split_scaler_noise(spent)
         return self._charge_for_bounds(bounds) + Gaussian(moments)
 
-    def _split_noise(self, spent: NoiseShare) -> tuple[float, float]:
+    def _split_scaler_noise(self, spent: NoiseShare) -> tuple[float, float]:
         """Returns the noise multiplier of the bounds, and the noise multiplier of the moments."""
         z = spent.noise_multiplier
         if self.bounds is not None:
@@ -175,7 +175,7 @@ class StandardScaler(BoundedTransformer):
 
     def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         """Learns bounds that are not declared, then releases the moments within them."""
-        bounds, noise = self._split_noise(spent)
+        bounds, noise = self._split_scaler_noise(spent)
         self.bounds_ = low, high = self._find_bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
         count, sums, squares = gate.release_gaussian(build_scaler_query(values, low, high), noise).value.reshape(3, -1)
@@ -189,7 +189,7 @@ class StandardScaler(BoundedTransformer):
         return np.asarray((np.clip(values, *self.bounds_) - self.mean_) / self.scale_)
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        released, public = self._list_bounds_facts()
+        released, public = self._list_scaler_bounds_facts()
         return (*released, f"a noisy mean and standard deviation of {self.n_features_in_} columns"), public
 
 

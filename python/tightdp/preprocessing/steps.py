@@ -7,10 +7,10 @@ from typing import Any
 
 from ..composition import Composition
 from ..estimators.shared.ownership import mark_as_estimator_part
-from ..gate.gate import Gate
-from ..gate.shares import NoiseShare
-from .cells import list_columns_to_preprocess
+from ..release_gate.gate import Gate
+from ..release_gate.shares import NoiseShare
 from .transformer import PrivateTransformer
+from .transformer_input import list_columns_to_preprocess
 
 
 def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
@@ -75,7 +75,7 @@ class CompositeTransformer(NamedTransformers, PrivateTransformer):
     _length: int
     """Number of entries of a part: its name, its transformer and, if there are three, its columns."""
 
-    def _list_parts(self) -> list[tuple[Any, ...]]:
+    def _list_transformer_parts(self) -> list[tuple[Any, ...]]:
         """Checks and returns the parts. The transformer of a part has no budget of its own, and is None for
         "passthrough"."""
         found = []
@@ -91,7 +91,7 @@ class CompositeTransformer(NamedTransformers, PrivateTransformer):
         return found
 
     def _list_members(self) -> list[PrivateTransformer]:
-        return [member for _, member, *_ in self._list_parts() if member is not None]
+        return [member for _, member, *_ in self._list_transformer_parts() if member is not None]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:
         """Returns the budget of one transformer. The transformers that release something have equal shares."""
@@ -101,7 +101,7 @@ class CompositeTransformer(NamedTransformers, PrivateTransformer):
         each = self._divide_share(spent)
         return sum((member._charge(each) for member in self._list_members()), Composition())
 
-    def _fit_member(self, member: PrivateTransformer, values: Any, gate: Gate, each: NoiseShare) -> None:
+    def _fit_member_transformer(self, member: PrivateTransformer, values: Any, gate: Gate, each: NoiseShare) -> None:
         """Fits a transformer with the budget ``each``, and marks the transformer as a part of this one."""
         member._release_and_learn(values, gate, each)
         member.charged_ = member._charge(each)

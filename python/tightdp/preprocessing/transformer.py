@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..bound import Bound
+from ..clipping_and_noise.noise import RandomSource
 from ..composition import Composition
 from ..estimators.shared.private_fit import wrap_private_fit
 from ..estimators.shared.sklearn_interface import (
@@ -22,20 +23,19 @@ from ..estimators.shared.sklearn_interface import (
     require_fitted,
     validate_estimator_features,
 )
-from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
-from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
-from ..records.cells import list_column_types
-from ..records.sources.estimator_input import check_blocks_of_numbers
+from ..records.record_cells import list_column_types
+from ..records.sources.choose_source import check_source_blocks_of_numbers
 from ..records.views import MappedBlocks
-from ..release.noise import RandomSource
+from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
+from ..release_gate.gate import Gate
+from ..release_gate.shares import FAILURE, NoiseShare
 from ..statement import Statement
 from ..statement.wording import AGAIN, list_stated_values
-from .cells import check_width_to_preprocess, convert_memory_map_to_preprocess
 from .passes import stream_features_to_preprocess
+from .transformer_input import check_width_to_preprocess, convert_memory_map_to_preprocess
 
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
@@ -131,7 +131,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
             raise ValueError("input_features must equal feature_names_in_")
         if len(input_features) != self.n_features_in_:
             raise ValueError(f"input_features must have length n_features_in_, {self.n_features_in_}")
-        return np.asarray(self._name_outputs([str(name) for name in input_features]), dtype=object)
+        return np.asarray(self._name_transformer_outputs([str(name) for name in input_features]), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,7 +151,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _transform_values(self, values: Any) -> NDArray[np.float64]:
         raise NotImplementedError
 
-    def _name_outputs(self, given: list[str]) -> list[str]:
+    def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         return given
 
     def _has_text_outputs(self) -> bool:
@@ -170,7 +170,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         """Checks X, and returns the input of ``_transform_values``. Blocks are returned unchanged."""
         if isinstance(X, Blocks):
-            check_blocks_of_numbers(X)
+            check_source_blocks_of_numbers(X)
             check_width_to_preprocess(self, X, None, reset=reset)
             return X
         values = validate_estimator_features(self, X, reset=reset)
@@ -194,7 +194,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         if not self._charge(NoiseShare(1.0, failure)):
             return NoiseShare(1.0, failure), target.delta
         return NoiseShare(
-            resolve_noise_from_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
+            resolve_noise_from_gate_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
         ), target.delta
 
     def _run(

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from .cells import as_targets_of_records
 from .numbers import as_table_of_numbers
+from .record_cells import as_targets_of_record_cells
 
 T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
@@ -139,15 +139,15 @@ class BlockForm:
 
         Raises ValueError for a wrong number of columns, targets or weights.
         """
-        x, y = convert_block_to_dense(features, self.dtype), as_targets_of_records(targets)
+        x, y = convert_block_to_dense(features, self.dtype), as_targets_of_record_cells(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {len(x)} records")
         if self.weighted != (weights is not None or y.dtype.names is not None):
             raise ValueError("X must be blocks of features, targets and weights where weighted = True, and only there")
-        return x, y if weights is None else join_weights_of_records(
-            y, validate_weights_of_records(weights, len(x), some=False)
+        return x, y if weights is None else join_record_block_weights(
+            y, validate_record_block_weights(weights, len(x), some=False)
         )
 
 
@@ -163,15 +163,15 @@ def check_block_unchanged(found: int, wanted: int | None) -> None:
         raise RuntimeError(CHANGED)
 
 
-def join_weights_of_records(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
+def join_record_block_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
     """Returns targets and weights as one array with the fields "target" and "weight"."""
     both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
     both["target"], both["weight"] = targets, weights
     return both
 
 
-def split_weights_of_records(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns the targets and the weights that ``join_weights_of_records`` joined.
+def split_record_block_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """Returns the targets and the weights that ``join_record_block_weights`` joined.
 
     The weights are None if the records have no weights.
     """
@@ -185,10 +185,10 @@ class UnweightedBlockFunction:
     function: BlockFunction[Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
-        return self.function(features, split_weights_of_records(targets)[0])
+        return self.function(features, split_record_block_weights(targets)[0])
 
 
-def validate_weights_of_records(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
+def validate_record_block_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
     """Returns sample weights as an array with one number for each record.
 
     Raises ValueError unless all weights are finite and >= 0. If ``some`` is True, at least one must be above 0. The
@@ -212,7 +212,7 @@ def validate_weights_of_records(given: Any, records: int, *, some: bool = True) 
     return weights
 
 
-def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
+def resolve_largest_weight_of_records(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 if none is declared and records have no weights.
 
     Raises ValueError if records have weights and no largest weight is declared, or if the declared weight is not a

@@ -40,7 +40,7 @@ def refuse_dates(X: Any) -> None:
         raise TypeError("X must hold numbers: turn dates and durations into numbers first, for example into years")
 
 
-def convert_record_targets_to_doubles(y: Any) -> Any:
+def convert_record_numbers_to_doubles(y: Any) -> Any:
     """Returns a list or tuple of targets as doubles. Each target is converted by itself.
 
     Other targets are returned unchanged. Raises ValueError if a target is not a number.

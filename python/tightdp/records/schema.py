@@ -18,11 +18,11 @@ from .._support import _check
 from .._support.strict_json import (
     check_json_entries,
     check_json_format,
-    construct_from_json,
-    read_json_file,
+    construct_from_strict_json,
     read_json_value,
+    read_strict_json_file,
 )
-from .columns import (
+from .column_encodings import (
     LEARN,
     Bounds,
     CategoryColumn,
@@ -30,10 +30,10 @@ from .columns import (
     Fill,
     LearnedColumn,
     NumberColumn,
-    run_attempts_for_columns,
+    run_attempts_for_record_columns,
 )
 from .sources.rows import Rows
-from .text import MISSING, NO_VALUE, join_column_names, parse_cell_number
+from .text import MISSING, NO_VALUE, join_record_column_names, parse_cell_number
 
 FORMAT = 1
 """Number of the format of a schema. Files with another number are refused."""
@@ -98,7 +98,7 @@ class Schema:
     @classmethod
     def read(cls, path: Path) -> Schema:
         """Returns the schema in a file. Raises one ValueError for all errors in the file. The error names the file."""
-        return read_json_file(path, cls._from_plain)
+        return read_strict_json_file(path, cls._from_plain)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
@@ -112,8 +112,8 @@ class Schema:
             raise ValueError(f"columns must be an object, got {_check.describe_argument(plain['columns'])}")
         reads: list[Any] = [partial(read_json_value, str, plain["label"], "label")]
         reads += [partial(_read_schema_values, "classes", plain["classes"], 2)]
-        reads += [partial(_read_schema_column, name, how) for name, how in plain["columns"].items()]
-        label, classes, *columns = run_attempts_for_columns(reads)
+        reads += [partial(_read_record_schema_column, name, how) for name, how in plain["columns"].items()]
+        label, classes, *columns = run_attempts_for_record_columns(reads)
         missing: tuple[str, ...] = ()
         if optional:
             missing = _check_schema_texts("missing", read_json_value(tuple[str, ...], plain["missing"], "missing"), 1)
@@ -133,7 +133,7 @@ class Schema:
         )
 
 
-def _read_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
+def _read_record_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     """Returns the name of a column, and the entries of its declaration."""
     at = f"columns[{read_json_value(str, name, 'columns')!r:.100}]"
     form = next((each for each in _FORMS if isinstance(plain, dict) and each.keys() == plain.keys()), None)
@@ -147,7 +147,7 @@ def _read_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     found = {entry: read_json_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
     if found.get("bounds", LEARN) != LEARN:
         low, high = found["bounds"]
-        construct_from_json(
+        construct_from_strict_json(
             NumberColumn, {"name": name, "low": low, "high": high}, at
         )  # raises an error for bad bounds
     return name, found
@@ -170,7 +170,9 @@ def _check_schema_texts(name: str, values: tuple[str, ...], least: int) -> tuple
     return values
 
 
-def plan_columns(rows: Rows, declared: Schema, categories: Mapping[str, Values]) -> tuple[Column | LearnedColumn, ...]:
+def plan_record_schema_columns(
+    rows: Rows, declared: Schema, categories: Mapping[str, Values]
+) -> tuple[Column | LearnedColumn, ...]:
     """Decides how each column is encoded, except for the label and the dropped columns.
 
     ``categories`` are those of ``declared``, except that the values that occur replace None. Raises ValueError for
@@ -179,19 +181,25 @@ def plan_columns(rows: Rows, declared: Schema, categories: Mapping[str, Values])
     """
     bounds, dropped = declared.bounds, declared.dropped
     named = *categories, *bounds, *dropped, *declared.fills
-    run_attempts_for_columns([partial(rows.get_column, name) for name in dict.fromkeys((declared.label, *named))])
+    run_attempts_for_record_columns(
+        [partial(rows.get_source_column, name) for name in dict.fromkeys((declared.label, *named))]
+    )
     if declared.label in named:
         raise ValueError(f"column {declared.label!r} is the label and cannot be a feature as well")
 
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != declared.label and (name not in dropped or name in both)]
-    columns = run_attempts_for_columns([partial(_plan_column, name, rows, declared, categories) for name in names])
+    columns = run_attempts_for_record_columns(
+        [partial(_plan_record_schema_column, name, rows, declared, categories) for name in names]
+    )
     if not columns:
         raise ValueError(f"{rows.file}: no column but the label {declared.label!r}")
     return tuple(columns)
 
 
-def _plan_column(name: str, rows: Rows, declared: Schema, categories: Mapping[str, Values]) -> Column | LearnedColumn:
+def _plan_record_schema_column(
+    name: str, rows: Rows, declared: Schema, categories: Mapping[str, Values]
+) -> Column | LearnedColumn:
     """Returns the encoding of one column, which is declared or is to be learned.
 
     Raises ValueError if the declarations about the column contradict each other.
@@ -218,7 +226,7 @@ def _plan_column(name: str, rows: Rows, declared: Schema, categories: Mapping[st
             'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
             "--bounds =LOW:HIGH"
         )
-    values = rows.read_numbers(name, allow_missing=True)
+    values = rows.read_source_numbers(name, allow_missing=True)
     if ((values < 0) | (values > 1)).any():
         raise ValueError(
             f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
@@ -228,27 +236,33 @@ def _plan_column(name: str, rows: Rows, declared: Schema, categories: Mapping[st
     return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else NumberColumn(name, 0.0, 1.0, fill)
 
 
-def draft_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[str] = ()) -> dict[str, Any]:
+def draft_record_schema(rows: Rows, label: str, learn: bool = False, missing: Iterable[str] = ()) -> dict[str, Any]:
     """Returns a draft of a schema. The draft is not private, because its values are taken from the records.
 
     With ``learn``, the draft holds no values of the records, and only states the kind of each column. ``missing`` are
     the texts that counted as missing when ``rows`` was read. The draft's note names the entries that must be corrected,
     because ``Schema.read`` would refuse them.
     """
-    labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
-    names = find_identifier_columns(rows, label)
-    marked = f" Dropped as identifiers, since their values all differ: {join_column_names(names)}." if names else ""
+    labels = sorted(set(rows.get_source_column(label)).difference(NO_VALUE))
+    names = find_record_identifier_columns(rows, label)
+    marked = (
+        f" Dropped as identifiers, since their values all differ: {join_record_column_names(names)}." if names else ""
+    )
     columns = {
-        name: _draft_schema_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label
+        name: _draft_record_schema_column(cells, learn, rows.decimal)
+        for name, cells in rows.columns.items()
+        if name != label
     }
     texts = [name for name, how in columns.items() if "drop" in how and name not in names]
     marked += (
-        f" Dropped, since they hold too many different texts or none: {join_column_names(texts)}." if texts else ""
+        f" Dropped, since they hold too many different texts or none: {join_record_column_names(texts)}."
+        if texts
+        else ""
     )
     classes: Any = LEARN if learn else labels if len(labels) <= MOST else []
     columns |= {name: {"drop": True} for name in names}
     tried: list[tuple[str, Callable[[], Any]]] = [("classes", partial(_read_schema_values, "classes", classes, 2))]
-    tried += [(repr(name), partial(_read_schema_column, name, how)) for name, how in columns.items()]
+    tried += [(repr(name), partial(_read_record_schema_column, name, how)) for name, how in columns.items()]
     refused = [name for name, read in tried if not _is_schema_part_accepted(read)]
     marked += f" Refused by tightdp train until you correct them: {', '.join(refused)}." if refused else ""
     markers = sorted(set(missing).difference(NO_VALUE))
@@ -271,17 +285,19 @@ def _is_schema_part_accepted(read: Callable[[], Any]) -> bool:
     return True
 
 
-def find_identifier_columns(rows: Rows, label: str) -> list[str]:
+def find_record_identifier_columns(rows: Rows, label: str) -> list[str]:
     """Returns the columns of texts or integers in which no value occurs twice, such as patient numbers and names.
 
     Columns of numbers with decimals are taken for measurements, and not for identifiers.
     """
     return [
-        name for name, cells in rows.columns.items() if name != label and _is_identifier_column(cells, rows.decimal)
+        name
+        for name, cells in rows.columns.items()
+        if name != label and _is_record_identifier_column(cells, rows.decimal)
     ]
 
 
-def _is_identifier_column(cells: list[str], decimal: str) -> bool:
+def _is_record_identifier_column(cells: list[str], decimal: str) -> bool:
     """Returns whether a column looks like an identifier: all values differ, and are texts or whole numbers."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
@@ -290,7 +306,7 @@ def _is_identifier_column(cells: list[str], decimal: str) -> bool:
     return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
-def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
+def _draft_record_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
     """Returns the draft for one column: bounds for numbers, categories for few distinct texts, or else "drop".
 
     If some cells of a column of numbers are missing, the draft includes a number that replaces missing numbers.

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import RandomStream, random_integers
-from ..models.records import Records
-from ..release.noise import RandomSource
-from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights_of_records, split_weights_of_records
+from ..clipping_and_noise.noise import RandomSource
+from ..models.model_records import Records
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights_of_records, split_record_block_weights
 from .views import BlockView, CountedBlocks, Look
 
 AHEAD = 2**28
@@ -49,7 +49,7 @@ class BlockSum:
     """Declared largest weight of a record."""
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
-        targets, weights = split_weights_of_records(targets)
+        targets, weights = split_record_block_weights(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
             records = records.multiply_weights(scale_weights_of_records(weights, self.largest))
@@ -101,7 +101,9 @@ class RecordStream:
         work = BlockSum(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
         for found in (
-            self._blocks.map_each_block(work) if probability >= 1.0 else self._sum_samples(work, source, probability)
+            self._blocks.map_each_block(work)
+            if probability >= 1.0
+            else self._sum_samples_of_record_stream(work, source, probability)
         ):
             total += found
         return total
@@ -110,7 +112,9 @@ class RecordStream:
         """Yields the result of ``part`` for the records of each block, in order."""
         return self._blocks.map_each_block(BlockSum(self._prepare, part, None, self._center, self._largest))
 
-    def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
+    def _sum_samples_of_record_stream(
+        self, work: BlockSum, source: RandomSource, probability: float
+    ) -> Iterable[Integers]:
         """Yields the parts of the sum over a Poisson batch.
 
         The pass that gathers this batch also gathers the batches of later steps.
@@ -126,13 +130,13 @@ class RecordStream:
             return
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
-            several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
+            several = self._count_record_stream_batches_ahead(probability) if self._blocks.ahead else 1
             batches = [draw_rows_of_record_stream(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
 
-    def _count_batches_ahead(self, probability: float) -> int:
+    def _count_record_stream_batches_ahead(self, probability: float) -> int:
         """Returns the number of batches to gather in one pass.
 
         The features of these batches take about ``AHEAD`` bytes on average. The number of batches is limited to that of
@@ -150,7 +154,7 @@ class _FirstPassOverBlock:
     look: Look | None
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
-        plain, weights = split_weights_of_records(targets)
+        plain, weights = split_record_block_weights(targets)
         found = None if self.look is None or not len(plain) else self.look(features, plain)
         return len(plain), weights is None or bool(weights.any()), found
 

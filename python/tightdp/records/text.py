@@ -20,7 +20,7 @@ SHOWN = 50
 """Largest number of names that one message lists."""
 
 
-def write_cell_as_text(cell: Any) -> str:
+def write_record_cell_as_text(cell: Any) -> str:
     """Returns ``str`` of a cell, except that whole floats are written as integers.
 
     A data frame turns integers into floats if a cell is missing. This must not change the texts of the other cells.
@@ -43,7 +43,7 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def join_column_names(names: Iterable[str]) -> str:
+def join_record_column_names(names: Iterable[str]) -> str:
     """Returns the names of columns as one text for an error message.
 
     If one of the names is a number, the file may have no line of names, so that the names may be values of a record.

@@ -22,9 +22,9 @@ from .blocks import (
     Lengths,
     Rows,
     convert_block_to_dense,
-    join_weights_of_records,
+    join_record_block_weights,
     keep_block,
-    validate_weights_of_records,
+    validate_record_block_weights,
 )
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class WeightedBlocks(BlockView):
         if blocks.weighted or blocks.remote:
             raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
         super().__init__(blocks)
-        self._weights, self.weighted = validate_weights_of_records(weights, np.size(weights)), True
+        self._weights, self.weighted = validate_record_block_weights(weights, np.size(weights)), True
 
     def __iter__(self) -> Iterator[Block]:
         start = 0
@@ -150,7 +150,7 @@ class WeightedBlocks(BlockView):
             start += len(x)
             if len(here) < len(x):
                 break
-            yield x, join_weights_of_records(y, here)
+            yield x, join_record_block_weights(y, here)
         if start != len(self._weights):
             raise ValueError(
                 f"sample_weight must have one number for each record: got {len(self._weights)}, and there are "
@@ -159,7 +159,7 @@ class WeightedBlocks(BlockView):
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for rows, (x, y) in zip(batches, self._blocks.gather_batches(batches, lengths), strict=True):
-            yield x, join_weights_of_records(y, self._weights[rows])
+            yield x, join_record_block_weights(y, self._weights[rows])
 
 
 class RandomRecordSubset(Sequence[Rows]):
@@ -185,7 +185,7 @@ class RandomRecordSubset(Sequence[Rows]):
         start, end = int(self._starts[i]), int(self._ends[i])
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
-    def translate_to_row_numbers(self, chosen: Rows) -> Rows:
+    def translate_to_record_numbers(self, chosen: Rows) -> Rows:
         """Returns the places among all records of the records with the places ``chosen`` in the subset.
 
         The places ``chosen`` ascend.
@@ -223,7 +223,7 @@ class SelectedRows(BlockView):
         return self._blocks.map_each_block(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather_batches([self._rows.translate_to_row_numbers(batch) for batch in batches])
+        return self._blocks.gather_batches([self._rows.translate_to_record_numbers(batch) for batch in batches])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..records.columns import CategoryColumn, Column
+from ..records.column_encodings import CategoryColumn, Column
 from .wording import format_stated_exactly, list_stated_texts
 
 DECLARED = "declared"

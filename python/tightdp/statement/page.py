@@ -102,7 +102,7 @@ def render_statement_body(statement: Statement, sign: bool = False) -> str:
                 "epsilon, lower end": f"{format_stated_below(bound.lower)}: no smaller epsilon can be claimed",
                 "delta": format_stated_above(statement.delta),
                 "Engine": bound.engine,
-                "Charged": _describe_stated_charge(statement),
+                "Charged": _describe_charge_on_statement_page(statement),
                 "Charge and settings": CHARGE_NOTE,
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
                 **_discard_missing_page_rows({"Data": statement.dataset, "Ledger": statement.ledger}),
@@ -146,7 +146,7 @@ def _list_stated_assumptions(statement: Statement) -> Iterable[str]:
         yield "The ledger is the only one for this data, and everything released from the data was spent from it"
 
 
-def _describe_stated_charge(statement: Statement) -> str:
+def _describe_charge_on_statement_page(statement: Statement) -> str:
     parts = statement.charged.parts
     more = (
         f" + {len(parts) - MOST_MECHANISMS:,} more, which the JSON text lists" if len(parts) > MOST_MECHANISMS else ""

@@ -48,7 +48,7 @@ class NamedArray(NamedTuple):
     get_bytes: Callable[[], Iterable[Any]]
 
 
-def hash_arrays_for_statement(arrays: Iterable[NamedArray]) -> str:
+def hash_statement_parameters_of_arrays(arrays: Iterable[NamedArray]) -> str:
     """Returns the hash of arrays with distinct names."""
     found = hashlib.sha256()
     for name, dtype, shape, get_bytes in sorted(arrays, key=lambda each: each.name.encode()):
@@ -58,14 +58,16 @@ def hash_arrays_for_statement(arrays: Iterable[NamedArray]) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
-def hash_state_dict_for_statement(state: Any) -> str:
+def hash_statement_parameters_of_state_dict(state: Any) -> str:
     """Returns the hash of a ``state_dict``. Raises ValueError unless ``state`` is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
-    return hash_arrays_for_statement([_describe_hashed_tensor(name, tensor) for name, tensor in state.items()])
+    return hash_statement_parameters_of_arrays(
+        [_describe_statement_tensor(name, tensor) for name, tensor in state.items()]
+    )
 
 
-def _describe_hashed_tensor(name: Any, tensor: Any) -> NamedArray:
+def _describe_statement_tensor(name: Any, tensor: Any) -> NamedArray:
     """Returns a PyTorch tensor as a named array. Raises ValueError for a sparse tensor, or for a type that safetensors
     does not have."""
     import torch
@@ -95,7 +97,7 @@ def hash_torch_file_for_statement(path: Path) -> str:
         except Exception as error:  # a damaged file may make the reader raise any exception
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
-        return hash_state_dict_for_statement(state)
+        return hash_statement_parameters_of_state_dict(state)
     except Exception as error:  # a damaged tensor may raise any exception
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
@@ -112,7 +114,9 @@ def hash_safetensors_for_statement(path: Path) -> str:
             if length > min(size - 8, LONGEST_HEADER):
                 raise ValueError("is no safetensors file: its header is longer than it may be")
             header = parse_json(file.read(length).decode())
-            return hash_arrays_for_statement(_read_safetensors_header(header, file, 8 + length, size))
+            return hash_statement_parameters_of_arrays(
+                _read_statement_safetensors_header(header, file, 8 + length, size)
+            )
         except ValueError as error:
             raise ValueError(f"{path}: {str(error)[:500]}") from None
 
@@ -126,7 +130,7 @@ class _ArrayEntry:
     data_offsets: tuple[int, int]
 
 
-def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
+def _read_statement_safetensors_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
     """Returns the arrays of a file. Their numbers must fill the file of ``size`` bytes from byte ``start`` on."""
     if not isinstance(header, dict):
         raise ValueError("is no safetensors file: its header is no object")
@@ -144,7 +148,10 @@ def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int)
         ends.append((start + first, start + last))
         found.append(
             NamedArray(
-                name, entry.dtype, list(entry.shape), partial(_read_hashed_bytes, file, start + first, last - first)
+                name,
+                entry.dtype,
+                list(entry.shape),
+                partial(_read_bytes_hashed_by_statement, file, start + first, last - first),
             )
         )
     ends.sort()
@@ -153,7 +160,7 @@ def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int)
     return found
 
 
-def _read_hashed_bytes(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
+def _read_bytes_hashed_by_statement(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
     file.seek(at)
     while length > 0:
         piece = file.read(min(length, _CHUNK))

@@ -53,7 +53,7 @@ def read_stated_account(plain: Any, patient: bool = False) -> Accountant:
         _check_stated_account_size(plain)
     account = Accountant._from_plain(plain, "account")
     if not patient:
-        _check_distinct_stated_mechanisms(account.composition)
+        _check_distinct_statement_mechanisms(account.composition)
     return account
 
 
@@ -76,13 +76,13 @@ def _check_stated_account_size(account: Any) -> None:
             )
 
 
-def _check_distinct_stated_mechanisms(charged: Composition) -> None:
+def _check_distinct_statement_mechanisms(charged: Composition) -> None:
     """Raises ValueError for an account with many different mechanisms whose bounds take time.
 
     The mechanisms inside of groups and selections are counted separately from the account's own entries.
     """
     entries = [mechanism for mechanism, _ in charged.parts]
-    for counted in (entries, list(_list_innermost_stated_mechanisms(charged.parts))):
+    for counted in (entries, list(_list_innermost_statement_mechanisms(charged.parts))):
         others = [mechanism for mechanism in counted if not isinstance(mechanism, Gaussian)]
         slow = [
             each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))
@@ -94,11 +94,11 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
             )
 
 
-def _list_innermost_stated_mechanisms(parts: Parts) -> Iterator[Mechanism]:
+def _list_innermost_statement_mechanisms(parts: Parts) -> Iterator[Mechanism]:
     """Yields the mechanisms of a composition. A group or a selection is replaced by the mechanisms inside of it."""
     for mechanism, _ in parts:
         if isinstance(mechanism, SelectionOrGroup):
-            yield from _list_innermost_stated_mechanisms(mechanism.parts)
+            yield from _list_innermost_statement_mechanisms(mechanism.parts)
         else:
             yield mechanism
 
@@ -133,7 +133,7 @@ def _bound_stated_charge(
         return charged.epsilon(delta, neighbors=neighbors, engine=engine)
 
 
-def verify_stated_bound(
+def verify_bound_of_statement(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
     """Returns the bound that a verified statement may claim. Raises ValueError if its account gives another bound.

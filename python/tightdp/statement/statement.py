@@ -19,10 +19,10 @@ from .._support.strict_json import (
     check_json_entries,
     check_json_format,
     check_same_json,
-    construct_from_json,
+    construct_from_strict_json,
     parse_json,
-    read_json_arguments,
     read_json_value,
+    read_strict_json_arguments,
 )
 from ..accounting.engines.auto import ANSWERED
 from ..accounting.running_accounts.accountant import Accountant
@@ -30,7 +30,7 @@ from ..bound import Bound
 from ..certificates import Certificate
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputation import certify_stated_bound, read_stated_account, verify_stated_bound
+from .recomputation import certify_stated_bound, read_stated_account, verify_bound_of_statement
 from .wording import (
     ARITHMETIC,
     CERTIFIED,
@@ -327,17 +327,19 @@ class Statement:
         """
         check_json_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
         check_json_entries("text", plain, ENTRIES)
-        given = read_json_arguments(cls, plain, "", only=_VALUES)
+        given = read_strict_json_arguments(cls, plain, "", only=_VALUES)
         least, most, engine = (read_json_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
-        claimed = _read_stated_bound(math.inf if least is None else least, math.inf if most is None else most, engine)
+        claimed = _read_bound_of_statement(
+            math.inf if least is None else least, math.inf if most is None else most, engine
+        )
         account = read_stated_account(plain["account"], patient)
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
-        found = verify_stated_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
+        found = verify_bound_of_statement(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
         given |= {"privacy": found, "charged": charged, "certified": plain["certificate"] is not None}
-        made: Statement = construct_from_json(cls, given, "")
+        made: Statement = construct_from_strict_json(cls, given, "")
         said = copy(made)
         object.__setattr__(said, "privacy", claimed)  # the words state the claimed ends, not the computed ones
         words = () if ours else WORDS  # another version may use other words
@@ -365,7 +367,7 @@ class Statement:
         return render_statement_body(self)
 
 
-def _read_stated_bound(least: float, most: float, engine: str) -> Bound:
+def _read_bound_of_statement(least: float, most: float, engine: str) -> Bound:
     """Returns the interval that a file claims. Raises ValueError if the ends cross or the engine does not exist."""
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")

@@ -18,6 +18,7 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_ledger
 from ..ledger.payment import open_ledger
 from .adam import set_adam_noise_variance
+from .algorithm_sums.auto_sums import choose_arithmetic_of_sums
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
@@ -25,19 +26,24 @@ from .distributed.agreement import list_facts_of_ranks
 from .distributed.ranks import Ranks, join_process_group
 from .distributed.run import SharedRun
 from .distributed.sharded_run import ShardedRun, check_model_sharding
+from .ghost_clipping.layers import check_one_pass_layers
 from .model_checks import model_checks
-from .onepass.layers import check_one_pass_layers
 from .plan.algorithm_settings import check_torch_algorithm, choose_torch_algorithm
 from .plan.loss_release import LossRelease
 from .plan.norm_share_account import make_run_account
-from .plan.plan import SumArithmetic, check_norm_bounds, plan_run
-from .randomness.key import NOISE, RunKey
+from .plan.plan import SumArithmetic, check_norm_bounds_of_plan, plan_run
 from .randomness.process_group import World
+from .randomness.run_key import NOISE, RunKey
 from .run.checkpoint import Checkpoint
 from .run.private_run import PrivateRun
-from .run.run_options import AfterFailure, Batches, check_batch_settings, check_loss_release, split_checkpoint_argument
+from .run.run_options import (
+    AfterFailure,
+    Batches,
+    check_run_options_for_batches,
+    check_run_options_for_loss,
+    split_run_option_of_checkpoint,
+)
 from .run.saved_run import SavedRun
-from .step_sums.choose_sums import resolve_sum_arithmetic
 
 
 def make_private(
@@ -154,20 +160,23 @@ def make_private(
         "noise_multiplier": noise_multiplier, "public_size": public_size,
     }  # fmt: skip
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **budget}
-    with world.run_together("make_private", **list_facts_of_ranks(model, optimizer, dataset, seed, said)):
-        batches, (folder, after_failure) = check_batch_settings(batches), split_checkpoint_argument(checkpoint)
-        said["release_loss"] = check_loss_release(release_loss, algorithm)
+    with world.run_ranks_together("make_private", **list_facts_of_ranks(model, optimizer, dataset, seed, said)):
+        batches, (folder, after_failure) = (
+            check_run_options_for_batches(batches),
+            split_run_option_of_checkpoint(checkpoint),
+        )
+        said["release_loss"] = check_run_options_for_loss(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
         name, own = choose_torch_algorithm(algorithm)
-        model_checks.check_model_types(model, optimizer)
-        how = resolve_sum_arithmetic(arithmetic, name, max_norm, model)
+        model_checks.check_types_of_torch_model(model, optimizer)
+        how = choose_arithmetic_of_sums(arithmetic, name, max_norm, model)
         check_torch_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         sharded = check_model_sharding(model, world)
-        parameters = _check_trained_model(model, optimizer, arithmetic, world)
+        parameters = _check_model_in_make_run(model, optimizer, arithmetic, world)
         make_algorithm_source(seed)
         poisson_loader.check_torch_dataset(dataset)
-        book = open_ledger(ledger) if world.is_first else None
-        files = Checkpoint(folder, book) if world.is_first and folder is not None else None
+        book = open_ledger(ledger) if world.is_first_rank else None
+        files = Checkpoint(folder, book) if world.is_first_rank and folder is not None else None
         # This loader is made only to check the options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options(batches))
     about = {
@@ -180,13 +189,13 @@ def make_private(
     key = RunKey(world, seed)
     made = plan_run(
         len(dataset),
-        key.make_source_at(NOISE),
-        max_norm=check_norm_bounds(max_norm, len(parameters)),
+        key.make_random_source_of_key(NOISE),
+        max_norm=check_norm_bounds_of_plan(max_norm, len(parameters)),
         own=own,
         size=size,
         largest=min(torch.finfo(p.dtype).max for p in parameters.values()),
         arithmetic=how,
-        pay=_make_run_payment(world, book, f"{type(model).__name__}, {name}", saved.run_name),
+        pay=_make_payment_in_make_run(world, book, f"{type(model).__name__}, {name}", saved.name_of_saved_run),
         released=saved.record_count,
         loss=release_loss,
         **budget,
@@ -198,19 +207,19 @@ def make_private(
     set_adam_noise_variance(optimizer, (made.noise_deviation / made.divisor) ** 2)
     run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
     run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
-    run._restore_saved()
+    run._restore_saved_tensors_of_run()
     return run
 
 
-def _check_trained_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
+def _check_model_in_make_run(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
     """Returns the trained parameters. Raises an error if the model or the optimizer forbids private training."""
     model_checks.check_model_modules(model)
     if arithmetic in ("float", "products"):
         check_one_pass_layers(model)
     parameters = model_checks.find_trained_parameters(model, optimizer)
-    model_checks.check_optimizer_settings(optimizer)
+    model_checks.check_settings_of_torch_optimizer(optimizer)
     model_checks.check_parameters_finite(
-        p for p in model.named_parameters() if world.is_first or model_checks.is_sharded_parameter(p[1])
+        p for p in model.named_parameters() if world.is_first_rank or model_checks.is_sharded_model_parameter(p[1])
     )
     return parameters
 
@@ -220,7 +229,7 @@ def _list_loader_options(batches: Batches) -> dict[str, Any]:
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 
-def _make_run_payment(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
+def _make_payment_in_make_run(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
     """Returns a function that charges the ledger for the run named ``run``. Only the first process has the ledger."""
 
     def charge_ledger_of_run(charge: Composition) -> None:

@@ -21,30 +21,30 @@ The page docs/architecture.md explains how to add an algorithm.
 """
 
 from ..algorithms.adaclip import AdaCliP
+from ..algorithms.building_blocks.algorithm import Algorithm, AlgorithmPlan
+from ..algorithms.building_blocks.optimizers import SGD, Adam
 from ..algorithms.dpagd import DPAGD
 from ..algorithms.dpis import DPIS
 from ..algorithms.dpsgd import DPSGD
 from ..algorithms.driver import Fit, fit
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
-from ..algorithms.shared.algorithm import Algorithm, AlgorithmPlan
-from ..algorithms.shared.optimizers import SGD, Adam
 from ..estimators.linear_models import LinearSVC, LogisticRegression, PrivateClassifier
 from ..estimators.network import MLPClassifier
 from ..estimators.pca import DPPCA
 from ..estimators.regression import Ridge
 from ..estimators.sgd_regressor import SGDRegressor
-from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.gate import Gate, Release
-from ..gate.oracle import Oracle, Public, Query
 from ..models.linear import LinearModel
 from ..models.mlp import Perceptron
-from ..models.model import CallableModel
-from ..models.records import Records
+from ..models.model_interface import CallableModel
+from ..models.model_records import Records
 from ..records.blocks import Blocks
 from ..records.sources.arrays import ArrayBlocks
 from ..records.sources.dask import DaskBlocks
 from ..records.sources.files import FileBlocks
+from ..release_gate.budget import Caps, FixedPlan, Target
+from ..release_gate.gate import Gate, Release
+from ..release_gate.oracle import Oracle, Public, Query
 
 __all__ = [
     "DPAGD",

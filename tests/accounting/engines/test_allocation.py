@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.allocation import allocation_atoms
-from tightdp.accounting.engines.allocation import engine as allocation
-from tightdp.accounting.engines.allocation import sums as allocation_sums
 from tightdp.accounting.engines.grid import loss_distributions
+from tightdp.accounting.engines.random_allocation import allocation_atoms
+from tightdp.accounting.engines.random_allocation import engine as allocation
+from tightdp.accounting.engines.random_allocation import sums as allocation_sums
 from tightdp.mechanisms import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
@@ -87,7 +87,7 @@ def test_the_core_does_what_the_plain_reference_does(sigma, doublings):
     points = [(float(m / w), float(w)) for w, m in zip(masses, moments, strict=True) if w > 1e-14]
     assert edges[0] < 1 < edges[-1]
     upper, lower = (reference.doubled(points, doublings, h, up) for up in (True, False))
-    laws = allocation_atoms.build_allocation(dp.Gaussian(sigma), 2**doublings, 3, 1e-20)
+    laws = allocation_atoms.bound_allocation_by_atoms(dp.Gaussian(sigma), 2**doublings, 3, 1e-20)
     for at in (0.1, 0.7):
         for direction in DIRECTIONS:
             high, low = (reference.delta(law, at, direction == "add") for law in (upper, lower))
@@ -98,7 +98,7 @@ def test_the_core_does_what_the_plain_reference_does(sigma, doublings):
 
 def test_a_mean_of_one_is_the_mechanism():
     for inner in (dp.Gaussian(0.8), dp.Laplace(1.2), dp.PureDP(1.0), dp.DiscreteLaplace(1.0, 2)):
-        laws = allocation_atoms.build_allocation(inner, 1, 8, 1e-20)
+        laws = allocation_atoms.bound_allocation_by_atoms(inner, 1, 8, 1e-20)
         for at in (0.0, 0.4, 0.9):
             truth = inner.delta(at, neighbors="remove")
             for direction in DIRECTIONS:
@@ -142,7 +142,7 @@ def test_reversal(sigma, steps, at):
 def test_levels_bound_the_same_truth_and_converge():
     widths = []
     for level in (5, 7, 9):
-        laws = allocation_atoms.build_allocation(dp.Gaussian(1.0), 300, level, 1e-20)
+        laws = allocation_atoms.bound_allocation_by_atoms(dp.Gaussian(1.0), 300, level, 1e-20)
         low, high = allocation._solve_allocation_epsilons(laws.lower, laws.upper, "remove", 1e-6)
         widths.append((low, high))
     assert max(low for low, _ in widths) <= min(high for _, high in widths)
@@ -238,7 +238,7 @@ def test_several_selected_from_below_and_above(sigma, steps, selected, direction
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_sums_of_one_step_selected_stay_below_the_law_of_the_mean(direction):
     for sigma, steps in ((1.0, 300), (0.4, 20), (3.0, 5000)):
-        laws = allocation_atoms.build_allocation(dp.Gaussian(sigma), steps, 8, 1e-20)
+        laws = allocation_atoms.bound_allocation_by_atoms(dp.Gaussian(sigma), steps, 8, 1e-20)
         sums = allocation_sums.build_allocation_score_sums(sigma, steps, 1, direction)
         for at in (0.0, 0.05, 0.3, 1.0, 2.5):
             assert sums.delta(at) <= laws.upper.delta(at, direction)
@@ -362,7 +362,7 @@ def test_several_selected_beside_others(direction):
 @pytest.mark.parametrize("steps", [1, 2, 10, 1000])
 def test_the_least_floor_is_seen_beside_what_underflows(steps):
     """Both are what an upper law has at infinity, and nothing else is: the least floor is by far the larger."""
-    law = allocation_atoms.build_allocation(
+    law = allocation_atoms.bound_allocation_by_atoms(
         dp.Gaussian(1.0), steps, allocation_atoms.COARSEST, allocation_atoms.LEAST_FLOOR
     )
     assert 100 * UNDERFLOW <= law.upper.infinity <= 4 * allocation_atoms.LEAST_FLOOR
@@ -514,7 +514,7 @@ def test_an_atom_that_is_missing_or_counted_twice_is_seen(upper, monkeypatch):
 
     monkeypatch.setattr(allocation_atoms, "allocation", faulty)
     with pytest.raises(RuntimeError, match="wrong side of 1"):
-        allocation_atoms.build_allocation(dp.Gaussian(1.23), 7, 5, 1e-12)
+        allocation_atoms.bound_allocation_by_atoms(dp.Gaussian(1.23), 7, 5, 1e-12)
 
 
 @pytest.mark.parametrize(("sigma", "shift"), [(0.1, 5), (0.2, 9), (0.01, 3)])

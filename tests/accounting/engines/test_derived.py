@@ -10,8 +10,8 @@ from effort import bounded, counted
 
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
-from tightdp.accounting.pairs.largest import largest_privacy_loss
-from tightdp.accounting.pairs.repetitions import build_repetitions
+from tightdp.accounting.pairs.largest_loss import largest_loss_of_pair
+from tightdp.accounting.pairs.repetitions import build_selection_repetitions
 
 SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
 
@@ -104,7 +104,7 @@ def test_a_preferred_set_attains_the_lower_bound(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gamma_is_that_of_the_mean(shape):
     for mean in (1.0, 1.000001, 2.0, 1e3, 1e12):
-        runs = build_repetitions(dp.RepeatAndSelect(dp.Gaussian(1.0) + dp.Laplace(1.0), mean, shape))
+        runs = build_selection_repetitions(dp.RepeatAndSelect(dp.Gaussian(1.0) + dp.Laplace(1.0), mean, shape))
         if shape == "poisson":
             continue
         with mp.workdps(60):
@@ -120,7 +120,7 @@ def test_papernot_and_steinke_corollary_3():
     """The best of e-DP runs is (2 + eta) e-DP, and no curve of it exceeds that."""
     for eps, mean, eta in ((1.0, 1000.0, 0.0), (1.0, 1000.0, 1.0), (1.0, 1000.0, 0.5), (1.0, 100.0, 2.0)):
         run = dp.RepeatAndSelect(dp.Laplace(1 / eps), mean, eta)
-        assert largest_privacy_loss(run._to_composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
+        assert largest_loss_of_pair(run._to_composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
         assert eps < run.epsilon(1e-10).upper <= (2 + eta) * eps * (1 + 1e-12)
 
 
@@ -228,7 +228,7 @@ def test_a_group_whose_sums_are_too_many_is_that_of_the_chain():
 def test_a_group_has_the_chain_of_any_one_line_near_the_largest_loss(shape):
     one, size = dp.RepeatAndSelect(dp.BoundedRange(0.7130077814196356), mean=68.84090486361822, shape=shape), 3
     for share in (0.99, 0.995):
-        eps = share * largest_privacy_loss(one * 1, "remove")
+        eps = share * largest_loss_of_pair(one * 1, "remove")
         delta = one.delta(eps).upper * math.fsum(math.exp(eps) ** link for link in range(size))
         assert 0 < delta < 1 and one.group(size).epsilon(delta).upper <= size * eps * (1 + 1e-4)
 

@@ -42,7 +42,7 @@ class Host:
 def asked(run, where=None, neighbors="add_or_remove", eps_error=0.01, delta_error=1e-10, max_bytes=1 << 32):
     where = where or Host()
     prv = engine.Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
-    return cuda._build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, prv)
+    return cuda._build_question_of_cuda_module(run, neighbors, eps_error, delta_error, max_bytes, prv)
 
 
 LAWS = [

@@ -39,7 +39,7 @@ def test_it_is_the_selections_curve_smoothed_by_the_gaussian(mu, eta, count):
         u = eps - (mu * mu / 2 + mu * z)
         inside = np.interp(np.exp(u), np.exp(nodes), curve, right=0.0)
         value = (weight * np.where(u < nodes[0], -np.expm1(u), inside)).sum()
-        assert law.evaluate_delta(float(eps)).hi == pytest.approx(value, rel=1e-6)
+        assert law.evaluate_closed_form_delta(float(eps)).hi == pytest.approx(value, rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
@@ -62,7 +62,7 @@ def test_no_adaptive_run_exceeds_it(mu, eta, places, eps):
         chance = np.expm1(later - eta) / math.expm1(-eta)
         rest = chance * gaussian(half, eps - y - later) + (1 - chance) * gaussian(half, eps - y - later + eta)
         total += m1 * float((weight * rest).sum())
-    assert total <= law.evaluate_delta(eps).hi * (1 + 1e-6) + 1e-9
+    assert total <= law.evaluate_closed_form_delta(eps).hi * (1 + 1e-6) + 1e-9
 
 
 def test_it_is_below_zcdp_and_above_its_members():

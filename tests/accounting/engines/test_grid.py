@@ -343,7 +343,7 @@ def test_many_epsilons_are_read_off_few_curves(direction):
     """Each answer bounds what is asked one by one, and is not much wider than that was to be."""
     run = dp.PoissonSampled(dp.Laplace(1.3), 0.02) * 300 + dp.Gaussian(4.0)
     at = np.linspace(-0.5, 4.0, 11)
-    found = ENGINE.bound_deltas_from_above(run._to_composition().parts, direction, at, Request(width=1e-4))
+    found = ENGINE.bound_grid_deltas_from_above(run._to_composition().parts, direction, at, Request(width=1e-4))
     for epsilon_, upper in zip(at, found, strict=True):
         alone = delta(run, float(epsilon_), direction, 1e-6)
         assert alone.lower <= upper <= alone.lower * (1 + 3e-4)
@@ -351,7 +351,7 @@ def test_many_epsilons_are_read_off_few_curves(direction):
 
 def test_no_step_has_the_curve_of_nothing():
     at = np.array([-1.0, 0.0, 2.0])
-    found = ENGINE.bound_deltas_from_above(((dp.PureDP(0.0), 5),), "remove", at)
+    found = ENGINE.bound_grid_deltas_from_above(((dp.PureDP(0.0), 5),), "remove", at)
     assert found == pytest.approx([-math.expm1(-1.0), 0.0, 0.0]) and found[0] >= -math.expm1(-1.0)
 
 

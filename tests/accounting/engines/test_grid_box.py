@@ -16,7 +16,7 @@ from tightdp import _core
 from tightdp.accounting.engines import closed_form, contour, renyi
 from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
-from tightdp.accounting.pairs.members import list_class_members
+from tightdp.accounting.pairs.class_members import list_class_members
 
 BUDGET = 7.5e9
 """Units of work that a question of the grid engine may take: 6e9, and 1.5e9 for a normal law (grid.md section 7)."""

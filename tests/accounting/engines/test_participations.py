@@ -221,7 +221,9 @@ def test_one_number_stands_for_all(n, q):
         for eps in (0.0, 3.0, 250.0):
             least, _ = seen(n, q, mp.mpf(1) / mu, mp.mpf(eps))
             assert (
-                participations.build_mixture_when_participation_told(median, once, beside).bound_from_below(eps)
+                participations.build_mixture_when_participation_told(
+                    median, once, beside
+                ).bound_participations_from_below(eps)
                 <= least
             )
             assert participations.build_participation_mixture_above(largest, once, beside)(eps) >= above(
@@ -241,8 +243,12 @@ def test_curves_beyond_those_that_are_certified(mu, away):
         exact = mp.mpf(eps) / mu - mp.mpf(mu) / 2
         truth = mp.ncdf(-exact)  # and less, by less than e^-mu
         number = participations.np.array([1.0])
-        assert float(one._bound_curves_below(number, eps)[0]) <= truth <= float(one._bound_curves_above(number, eps)[0])
-        assert float(one._bound_curves_below(number, eps * (1 - 1e-10))[0]) >= truth / 2
+        assert (
+            float(one._bound_participation_curves_below(number, eps)[0])
+            <= truth
+            <= float(one._bound_participation_curves_above(number, eps)[0])
+        )
+        assert float(one._bound_participation_curves_below(number, eps * (1 - 1e-10))[0]) >= truth / 2
 
 
 @pytest.mark.parametrize(("sigma", "q", "n"), [(1e-5, 0.5, 2**40), (1e-6, 0.3, 2**53 - 1), (0.01, 0.9, 2**44)])

@@ -89,7 +89,7 @@ def test_exact_points(name, x, value):
 def test_infinities_and_domains():
     assert outward.exp(1e4).hi == INF and math.isfinite(outward.exp(1e4).lo)
     assert outward.log(0.0).lo == -INF and outward.log1p(-2.0).lo == -INF
-    assert (Range(0.0) * INF).hi == 0 and Range(1.0, INF).limit_to(0.0, 2.0).hi == 2.0
+    assert (Range(0.0) * INF).hi == 0 and Range(1.0, INF).limit_range_to(0.0, 2.0).hi == 2.0
     assert (1 / Range(5e-324)).hi == INF and (Range(1e-300) * 1e-300).hi > 0
 
 

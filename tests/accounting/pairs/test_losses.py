@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.mechanisms.complete_pairs import LossTable, build_complete_pair_below
+from tightdp.mechanisms.loss_tables import LossTable, bound_loss_tables_from_below
 
 
 def gaussian_loss(points=1 << 12, **options):
@@ -92,8 +92,8 @@ def test_a_pair_below_what_is_known_of_two_curves(table, infinity, share, down, 
     scale = np.sum(p * np.exp(-y))
     y = y + max(math.log(scale), 0.0)  # Q's masses add up to 1 at most
     low, high = y - down, y + up
-    found = build_complete_pair_below(LossTable(low, p, infinity), LossTable(high, p, 0.0), 0.0, 1e-9)
-    losses, masses, q = found.losses, found.masses, found.q_masses
+    found = bound_loss_tables_from_below(LossTable(low, p, infinity), LossTable(high, p, 0.0), 0.0, 1e-9)
+    losses, masses, q = found.losses, found.masses, found.q_masses_of_loss_table
     assert (np.diff(losses) > 0).all() and (masses > 0).all() and found.slack <= 1e-9 + 1e-13
     assert math.fsum((*masses, infinity)) <= 1 + 1e-14 and math.fsum((*q, found.hidden)) <= 1 + 1e-9
     assert math.fsum((*masses, infinity)) > 1 - 1e-12 or math.fsum((*q, found.hidden)) > 1 - 1e-12

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.pairs.orders import unite_orders_of_pair
+from tightdp.accounting.pairs.pair_orders import unite_orders_of_pair
 
 EPSILONS = [-1.0, 0.0, 0.2, 0.8, 2.0]
 

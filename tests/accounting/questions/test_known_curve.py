@@ -82,7 +82,7 @@ def test_no_answer_knows_much_less_than_others_do(run, relation, epsilons, delta
     for i, (question, at, found) in enumerate(answers):
         known = KnownCurve()
         for other, there, answer in answers[:i] + answers[i + 1 :]:
-            (known.add if other == "delta" else known.add_inverse)(there, answer.lower, answer.upper)
+            (known.add if other == "delta" else known.add_inverse_to_known_curve)(there, answer.lower, answer.upper)
         lower, upper = getattr(known, question)(at)
         assert found.lower <= upper and lower <= found.upper
         assert found.upper <= MUCH * upper + 1e-300 and lower <= MUCH * found.lower + 1e-300

@@ -51,13 +51,13 @@ EDGES = [0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 999
 @pytest.mark.parametrize("spec", specs())
 def test_rounded_to_the_nearest_a_number_looks_as_python_prints_it(spec):
     """So outward rounding changes digits, and nothing else."""
-    from tightdp._support.number_texts import format_rounded_number
+    from tightdp._support.number_texts import format_rounded_number_text
 
     for x in [*EDGES, *numbers(100, spec)]:
         if spec.endswith("%") and not (math.isfinite(100 * x) and 100 * Fraction(x) == Fraction(100 * x)):
             continue  # Python multiplies by 100 first, in floating point
-        assert format_rounded_number(x, spec, ROUND_HALF_EVEN) == format(x, spec)
-        assert format_rounded_number(-x, spec, ROUND_HALF_EVEN) == format(-x, spec)
+        assert format_rounded_number_text(x, spec, ROUND_HALF_EVEN) == format(x, spec)
+        assert format_rounded_number_text(-x, spec, ROUND_HALF_EVEN) == format(-x, spec)
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_the_command_line_rounds_outward(capsys):
     """To the nearest the lower end would be 1 in twelve digits, and the upper end 2."""
     from argparse import Namespace
 
-    from tightdp.cli.accounting.composition import print_bound_of_command
+    from tightdp.cli.accounting_commands.composition import print_bound_of_command
 
     bound = dp.Bound(1 - 2**-50, 2 + 2**-50, "grid")
     print_bound_of_command(Namespace(json=False, neighbors="add"), bound, "epsilon", {"delta": 1e-5}, dp.Gaussian(1.0))

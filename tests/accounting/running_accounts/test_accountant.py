@@ -181,8 +181,8 @@ def test_mechanisms_nest_to_a_depth():
 @pytest.mark.parametrize("distinct", [1, 2, 300, 5000])
 def test_releases_are_merged_as_they_are_recorded(distinct, monkeypatch):
     """A question after a long run looks at few of its releases; recording them took constant time for each."""
-    looked_at, canonical = [], dp.Gaussian._to_canonical
-    monkeypatch.setattr(dp.Gaussian, "_to_canonical", lambda self: looked_at.append(self) or canonical(self))
+    looked_at, canonical = [], dp.Gaussian._to_canonical_mechanism
+    monkeypatch.setattr(dp.Gaussian, "_to_canonical_mechanism", lambda self: looked_at.append(self) or canonical(self))
     account, releases = dp.Accountant(), [dp.Gaussian(1.0 + i) for i in range(distinct)]
     for i in range(5000):
         account.compose(releases[i % distinct], count=3)
@@ -223,16 +223,16 @@ def test_an_account_keeps_the_curve_of_a_group(monkeypatch):
 
 def test_a_result_that_a_budget_cuts_short_is_not_kept():
     from tightdp import _core
-    from tightdp.accounting.numerics.work import WorkCache
+    from tightdp.accounting.numerics.shared_work import WorkCache
 
     kept = WorkCache(2)
     with _core.Budget(1000):
-        assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is False
-    assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is True
+        assert kept.find_or_compute_work("a", lambda: _core.work_charge(2000)) is False
+    assert kept.find_or_compute_work("a", lambda: _core.work_charge(2000)) is True
     with _core.Budget(1000):  # what is kept would exceed the budget: it is computed as if nothing were kept
-        assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is False
+        assert kept.find_or_compute_work("a", lambda: _core.work_charge(2000)) is False
     before = _core.work_spent()
-    assert kept.find_or_compute("a", lambda: False) is True and _core.work_spent() - before == 2000
+    assert kept.find_or_compute_work("a", lambda: False) is True and _core.work_spent() - before == 2000
     for key in "bc":
-        kept.find_or_compute(key, lambda: "other")
-    assert kept.find_or_compute("a", lambda: "again") == "again"
+        kept.find_or_compute_work(key, lambda: "other")
+    assert kept.find_or_compute_work("a", lambda: "again") == "again"

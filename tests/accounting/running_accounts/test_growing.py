@@ -168,7 +168,7 @@ def test_threads_share_an_account():
 
 
 def test_a_question_about_an_earlier_moment():
-    from tightdp.accounting.running_accounts.growing import GrowingAccount
+    from tightdp.accounting.running_accounts.growing_account import GrowingAccount
 
     growing = GrowingAccount()
     early = (None, STEP, 1000)

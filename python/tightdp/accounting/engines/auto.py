@@ -23,26 +23,37 @@ from ...mechanisms import ZCDP, Group, PrivacyLoss
 from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
-from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
+from ..numerics.shared_work import WorkCache, share_work_in_new_context, share_work_results, try_to_spend_work
 from ..pairs import known_curve
-from ..pairs.dominating import list_dominating_compositions, list_mechanisms_without_mixture
+from ..pairs.class_members import has_no_privacy_loss, list_class_members
 from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_kind_of_mechanism
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
-from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
-from ..pairs.members import has_no_privacy_loss, list_class_members
+from ..pairs.largest_loss import bound_largest_loss, largest_loss_within_delta
 from ..pairs.neighbors import translate_parts_to_fewer_records
-from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
+from ..pairs.substitutes import list_dominating_compositions, list_mechanisms_without_mixture
+from . import (
+    closed_form,
+    contour,
+    fallback,
+    fixed_size,
+    grid,
+    participations,
+    prv,
+    random_allocation,
+    renyi,
+    selections_and_groups,
+)
 from .engine_interface import Engine, Request
 
 ENGINES: dict[str, Engine] = {
-    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)
+    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, random_allocation, grid, renyi, prv)
 }
 """The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = (
-    *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
+    *(module.ENGINE for module in (closed_form, participations, contour, random_allocation, grid, fixed_size, renyi)),
     fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
 """The engines that "auto" asks, in the order of their cost. The first engines take microseconds, and later engines take
@@ -72,12 +83,12 @@ class _EngineQuestion(NamedTuple):
     request: Request
 
     @property
-    def trivial_bound(self) -> Bound:
+    def trivial_engine_bound(self) -> Bound:
         """Bound that always holds."""
         return _NOTHING if self.curve == "epsilon" else bound_delta_without_engines(self.at)
 
 
-def ask_engines_for_epsilon(
+def run_engines_for_epsilon(
     engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
 ) -> Bound:
     """Returns bounds on epsilon(delta) for one direction.
@@ -87,7 +98,7 @@ def ask_engines_for_epsilon(
     return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "epsilon", delta, request))
 
 
-def ask_engines_for_delta(
+def run_engines_for_delta(
     engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
 ) -> Bound:
     """Returns bounds on delta(epsilon) for one direction.
@@ -100,12 +111,12 @@ def ask_engines_for_delta(
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. All computations for this answer share results about inner runs."""
     if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
-        return _ask_engines_with_known_points(engine, question)
-    with share_work_of_question():
-        return _ask_engines_with_known_points(engine, question)
+        return _ask_engine_or_auto_narrowed(engine, question)
+    with share_work_results():
+        return _ask_engine_or_auto_narrowed(engine, question)
 
 
-def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
+def _ask_engine_or_auto_narrowed(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. An answer of "auto" is narrowed by known limits and other points of the curve.
 
     Delta is positive at every epsilon below the largest privacy loss. If the upper end at such an epsilon was rounded
@@ -118,7 +129,7 @@ def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuesti
         if curve == "epsilon" and found.upper == INF and found.lower < INF:
             most = largest_loss_within_delta(parts, at)
             found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
-        if not _is_answer_narrow_enough(found, request.width):
+        if not _is_engine_answer_narrow(found, request.width):
             found = _narrow_answer_of_engines(found, question, work_spent() - before)
         elif curve == "delta" and at >= 0 and (most := inclusion_probability(parts)) < found.upper:
             found = _intersect_engine_bounds(found, replace(found, lower=0.0, upper=most), question)
@@ -155,12 +166,12 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
     parts, direction, curve, at, request = question
     found = _ask_engines_with_members(engine, question)
     if engine == "auto" and (alone := _get_single_derived_for_engines(parts)):
-        links = _ask_engines_about_links(alone, direction, request)
+        links = _ask_auto_engine_about_links(alone, direction, request)
         known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
-            other = derived.bound_derived_epsilon(alone, links, at, known)
+            other = selections_and_groups.bound_derived_epsilon(alone, links, at, known)
         else:
-            other = derived.bound_derived_delta(alone, links, at, known, request.above)
+            other = selections_and_groups.bound_derived_delta(alone, links, at, known, request.above)
         found = _intersect_engine_bounds(found, other, question)
     return found
 
@@ -171,38 +182,38 @@ def _ask_engine(engine: Engine, question: _EngineQuestion) -> Bound:
     return ask(_sort_parts_for_engine(engine, question.parts), question.direction, question.at, question.request)
 
 
-def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.DerivedLimits:
-    return derived.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
+def _get_limits_without_engines(parts: Parts, direction: Direction) -> selections_and_groups.DerivedLimits:
+    return selections_and_groups.DerivedLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
-def _ask_engines_about_links(
+def _ask_auto_engine_about_links(
     mechanism: SelectionOrGroup, direction: Direction, request: Request
-) -> list[derived.KnownRun]:
+) -> list[selections_and_groups.KnownRun]:
     """Returns the known curves of the run that is repeated, or of each link of a group.
 
     A group of n records joins two data sets by a chain of n links, each of which changes one record.
     """
     if not isinstance(mechanism, Group):
-        return [_ask_engines_about_run(mechanism.parts, direction, request)]
+        return [_ask_auto_engine_about_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # one pair dominates every link
-        return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
+        return [_ask_auto_engine_about_run(mechanism.parts, direction, request)] * mechanism.size
     # The data sets of each link have one record fewer than those of the link before. The bound of a group goes through
     # the chain link by link. It begins at the smallest data set for removals, and at the largest data set for
     # additions.
     links = [
-        _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
+        _ask_auto_engine_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
     ]
     return links if direction == "add" else links[::-1]
 
 
-def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _ask_auto_engine_about_run(run: Parts, direction: Direction, request: Request) -> selections_and_groups.KnownRun:
     """Returns the known curves of ``run``, which are computed once for all parts of a question."""
-    with share_work_of_question() as kept:
+    with share_work_results() as kept:
         key = run, direction, request
         if key not in kept:
-            kept[key] = _build_run_from_engines(*key)
-        found: derived.KnownRun = kept[key]
+            kept[key] = _build_run_for_auto_engine(*key)
+        found: selections_and_groups.KnownRun = kept[key]
         return found
 
 
@@ -223,7 +234,7 @@ def _ask_engines_for_dominating_losses(
 ) -> dict[SelectionOrGroup, PrivacyLoss]:
     """Returns, for each repeated run and each group of a composition, a privacy loss whose pair dominates that
     mechanism."""
-    with share_work_of_question() as shared:
+    with share_work_results() as shared:
         depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
         side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
         key = "curves", mechanisms, side, request
@@ -234,7 +245,7 @@ def _ask_engines_for_dominating_losses(
                 with share_work_in_new_context({"depth": depth}):
                     return [_ask_engines_for_points(mechanism, side, request, units) for mechanism in mechanisms]
 
-            shared[key] = _CURVES.find_or_compute((*key, depth), ask_engines_for_curves)
+            shared[key] = _CURVES.find_or_compute_work((*key, depth), ask_engines_for_curves)
     return {
         mechanism: build_dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
         for mechanism, points in zip(mechanisms, shared[key], strict=True)
@@ -246,13 +257,13 @@ def _ask_engines_for_points(
 ) -> list[tuple[float, float]]:
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
-        links = _ask_engines_about_links(mechanism, direction, replace(request, above=True))
-        return derived.list_points_of_derived_curve(
+        links = _ask_auto_engine_about_links(mechanism, direction, replace(request, above=True))
+        return selections_and_groups.list_points_of_derived_curve(
             mechanism, links, _get_limits_without_engines(((mechanism, 1),), direction)
         )
 
 
-def _build_run_from_engines(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _build_run_for_auto_engine(run: Parts, direction: Direction, request: Request) -> selections_and_groups.KnownRun:
     """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
@@ -266,7 +277,7 @@ def _build_run_from_engines(run: Parts, direction: Direction, request: Request) 
         )
 
     forth = ask_engines_for_deltas(direction, rough)
-    return derived.KnownRun(
+    return selections_and_groups.KnownRun(
         delta=forth,
         back=forth if back == direction else ask_engines_for_deltas(back, rough),
         above=ask_engines_for_deltas(direction, replace(rough, above=True)),
@@ -367,7 +378,7 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
         served = [member for member in known if chosen.explain_refusal(member, direction) is None]
         lower = max(
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
-            default=question.trivial_bound.lower,
+            default=question.trivial_engine_bound.lower,
         )
         found = _raise_engine_bound_to_member(found, lower, question)
     return found
@@ -397,7 +408,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     a member may lie below them.
     """
     names: list[str] = []
-    best = question.trivial_bound
+    best = question.trivial_engine_bound
     for engine in _AUTO:
         if engine.explain_refusal(question.parts, question.direction) is not None:
             continue
@@ -422,11 +433,11 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
                 best = found
             else:
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
-        if engine is closed_form.ENGINE or (not loose and _is_answer_narrow_enough(best, question.request.width)):
+        if engine is closed_form.ENGINE or (not loose and _is_engine_answer_narrow(best, question.request.width)):
             break
         if (
             question.request.above
-            and _is_answer_narrow_enough(found, question.request.width)
+            and _is_engine_answer_narrow(found, question.request.width)
             and _has_one_pair_for_engines(question)
         ):
             break
@@ -442,7 +453,7 @@ def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 
-def _is_answer_narrow_enough(bound: Bound, width: float) -> bool:
+def _is_engine_answer_narrow(bound: Bound, width: float) -> bool:
     """Tells whether a bound meets the relative ``width``."""
     if bound.lower == bound.upper:
         return True

@@ -57,7 +57,7 @@ class Contour:
             return Bound(0.0, 1.0, self.name)
         return Bound(lower, upper, self.name, name_contour_errors(terms))
 
-    def bound_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
+    def bound_contour_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
         """Returns only the upper end of ``delta``, in half the time, for callers with thousands of epsilons."""
         status, _, upper, _, _, _ = contour_delta(*_prepare_contour_arguments(parts, direction), epsilon, TOLERANCE)
         return upper if status == "certified" else 1.0

@@ -30,7 +30,7 @@ class Request:
 DEFAULT = Request()
 
 
-def measure_width(lower: float, upper: float) -> float:
+def measure_width_of_engine_bound(lower: float, upper: float) -> float:
     """Returns the width of an interval for an error budget: 0 if both ends are infinite, or if they cross."""
     return upper - lower if lower < upper else 0.0
 

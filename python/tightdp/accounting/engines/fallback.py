@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ...composition import Parts
 from ...mechanisms import Gaussian
-from ..pairs.members import list_dominated_samples
+from ..pairs.class_members import list_dominated_samples
 from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 
 
@@ -29,33 +29,33 @@ class Fallback:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        lower = self._find_largest_lower_end(
+        lower = self._find_fallback_engine_lower_end(
             parts, direction, lambda engine, part: engine.epsilon(part, direction, delta)
         )
         return Bound(lower, float("inf"), self.name)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        lower = self._find_largest_lower_end(
+        lower = self._find_fallback_engine_lower_end(
             parts, direction, lambda engine, part: engine.delta(part, direction, epsilon)
         )
         return Bound(lower, 1.0, self.name)
 
-    def _find_largest_lower_end(
+    def _find_fallback_engine_lower_end(
         self, parts: Parts, direction: Direction, ask: Callable[[Engine, Parts], Bound]
     ) -> float:
         """Returns the largest lower end over all compositions that ``parts`` dominate and that an engine serves."""
         lowers = [0.0]
-        for candidate in self._list_dominated_compositions(parts, direction):
-            engine = self._find_engine_that_serves(candidate, direction)
+        for candidate in self._list_parts_for_fallback_engine(parts, direction):
+            engine = self._find_engine_for_fallback(candidate, direction)
             if engine is not None:
                 lowers.append(ask(engine, candidate).lower)
         return max(lowers)
 
-    def _find_engine_that_serves(self, parts: Parts, direction: Direction) -> Engine | None:
+    def _find_engine_for_fallback(self, parts: Parts, direction: Direction) -> Engine | None:
         """Returns the first engine that serves the composition."""
         return next((engine for engine in self._engines if engine.explain_refusal(parts, direction) is None), None)
 
-    def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
+    def _list_parts_for_fallback_engine(self, parts: Parts, direction: Direction) -> list[Parts]:
         """Returns compositions that ``parts`` dominate: all Gaussians together, and each mechanism of another type
         alone.
 
@@ -72,7 +72,7 @@ class Fallback:
                 candidates.extend(((sample, count), *gaussians) for sample in samples)
                 continue
             whole: Parts = ((mechanism, count),)
-            serving = self._find_engine_that_serves(whole, direction)
+            serving = self._find_engine_for_fallback(whole, direction)
             if serving is not None:
                 candidates.append(whole)
             if serving is not self._engines[0]:

@@ -81,7 +81,7 @@ class Range:
     def __rtruediv__(self, other: Number) -> Range:
         return as_range(other) / self
 
-    def limit_to(self, least: float, most: float) -> Range:
+    def limit_range_to(self, least: float, most: float) -> Range:
         """Returns the range cut to [least, most], for a value that is known to lie in this interval."""
         return Range(min(max(self.lo, least), most), max(min(self.hi, most), least))
 
@@ -113,7 +113,7 @@ def _add_ends_of_ranges_down(x: float, y: float) -> float:
     return widen_down(total)
 
 
-def _build_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
+def _build_outward_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
     """Returns a function that maps a range to a range that contains all values of ``function`` on it.
 
     ``function`` is increasing, exact at 0, and never below ``least``.
@@ -153,8 +153,8 @@ def _compute_sqrt_of_end(x: float) -> float:
     return math.sqrt(x) if x > 0 else 0.0
 
 
-exp = _build_range_function(_compute_exp_of_end, 0.0)
-expm1 = _build_range_function(_compute_expm1_of_end, -1.0)
-log = _build_range_function(_compute_log_of_end)
-log1p = _build_range_function(_compute_log1p_of_end)
-sqrt = _build_range_function(_compute_sqrt_of_end, 0.0)
+exp = _build_outward_range_function(_compute_exp_of_end, 0.0)
+expm1 = _build_outward_range_function(_compute_expm1_of_end, -1.0)
+log = _build_outward_range_function(_compute_log_of_end)
+log1p = _build_outward_range_function(_compute_log1p_of_end)
+sqrt = _build_outward_range_function(_compute_sqrt_of_end, 0.0)

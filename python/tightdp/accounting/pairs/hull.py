@@ -39,13 +39,15 @@ def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     for point in points:
         if hull and point.value > hull[-1].value:
             point = point._replace(value=hull[-1].value)
-        while len(hull) > 1 and compute_slope_of_hull(hull[-2], hull[-1]) >= compute_slope_of_hull(hull[-1], point):
+        while len(hull) > 1 and compute_slope_of_pair_hull(hull[-2], hull[-1]) >= compute_slope_of_pair_hull(
+            hull[-1], point
+        ):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def compute_slope_of_hull(one: Point, other: Point) -> Fraction:
+def compute_slope_of_pair_hull(one: Point, other: Point) -> Fraction:
     """Returns the exact slope of the line through two points."""
     return (other.value - one.value) / (other.x - one.x)
 
@@ -58,11 +60,11 @@ def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float,
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # the curve is 1 - x for x <= e^-largest, and 0 for x >= e^largest
-        at.append(_make_hull_point(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
-        at.append(_make_hull_point(widen_up(math.exp(largest), 2 * _ULP), 0.0))
-    at += [_make_hull_point(x, value) for x, value in points]
+        at.append(_make_hull_point_of_pair(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
+        at.append(_make_hull_point_of_pair(widen_up(math.exp(largest), 2 * _ULP), 0.0))
+    at += [_make_hull_point_of_pair(x, value) for x, value in points]
     hull = build_lower_hull_of_curve(sorted(at, key=lambda point: (point.x, point.value)))
-    slopes = [compute_slope_of_hull(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+    slopes = [compute_slope_of_pair_hull(*pair) for pair in pairwise(hull)] + [Fraction(0)]
     infinity, hidden = hull[-1].value, 1 + slopes[0]
     atoms: list[tuple[float, Fraction, Fraction]] = []
     for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):
@@ -80,8 +82,8 @@ def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float,
     return PrivacyLoss(
         tuple(losses),
         tuple(float(p) for _, p, _ in atoms),
-        min(_round_hull_mass_up(infinity), 1.0),
-        min(_round_hull_mass_up(hidden), 1.0),
+        min(_round_hull_mass_of_pair_up(infinity), 1.0),
+        min(_round_hull_mass_of_pair_up(hidden), 1.0),
         "any",
         loss_error=error,
     )
@@ -91,12 +93,12 @@ _FARTHEST = 300.0
 """Largest loss that the hull takes into account. Both e^300 and its square are finite doubles."""
 
 
-def _make_hull_point(x: float, value: float) -> Point:
+def _make_hull_point_of_pair(x: float, value: float) -> Point:
     """Returns the point (x, value), raised to 1 - x if ``value`` is smaller. No pair has a curve below 1 - x."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 
-def _round_hull_mass_up(exact: Fraction) -> float:
+def _round_hull_mass_of_pair_up(exact: Fraction) -> float:
     """Returns the smallest double that is at least ``exact``."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from ..._core import Budget
 from ...bound import Bound, ContradictionError
 from ..numerics.outward import INF, Range, expm1, log1p
-from ..numerics.work import try_to_spend_work
+from ..numerics.shared_work import try_to_spend_work
 
 Ask = Callable[[float], Bound]
 
@@ -56,7 +56,7 @@ class KnownCurve:
             raise ContradictionError(f"delta({epsilon!r}) has a lower bound {low!r} above an upper one {high!r}")
         self._points[epsilon] = low, high
 
-    def add_inverse(self, delta: float, lower: float, upper: float) -> None:
+    def add_inverse_to_known_curve(self, delta: float, lower: float, upper: float) -> None:
         """Adds bounds of epsilon(delta).
 
         At the upper bound, the curve is at most ``delta``. At a positive lower bound, the curve is at least ``delta``,
@@ -69,14 +69,14 @@ class KnownCurve:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Returns bounds of delta at any epsilon."""
-        left, right = self._split_points(epsilon)
+        left, right = self._split_known_curve_points(epsilon)
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
         high = min(high, *(upper for _, _, upper in left))
         for a, _, above in left:
             for b, _, below in right:  # the chord between a and b is above the curve
                 if below < high:
-                    share = _compute_fall_of_curve(epsilon, b) / _compute_fall_of_curve(a, b)
+                    share = _compute_fall_of_known_curve(epsilon, b) / _compute_fall_of_known_curve(a, b)
                     high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
         for i, (b, lower, _) in enumerate(left):  # a chord that is extended beyond its ends is below the curve there
             for a, _, above in left[:i]:
@@ -84,49 +84,51 @@ class KnownCurve:
                     low = max(
                         low,
                         (
-                            lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _compute_fall_of_curve(a, b))
+                            lower
+                            - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _compute_fall_of_known_curve(a, b))
                         ).lo,
                     )
         for i, (a, lower, _) in enumerate(right):
             for b, _, above in right[i + 1 :]:
                 if lower > above:
-                    rise = _compute_fall_of_curve(epsilon, a) / expm1(Range(b) - a)
+                    rise = _compute_fall_of_known_curve(epsilon, a) / expm1(Range(b) - a)
                     low = max(low, (lower + (Range(lower) - above) * Range(max(rise.lo, 0.0), rise.hi)).lo)
         return low, high
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Returns bounds of epsilon(delta), for delta in (0, 1)."""
-        points = self._sort_points()
+        points = self._sort_known_curve_points()
         low, high = 0.0, INF
         for i, (b, lower, upper) in enumerate(points):
             if lower > delta:
                 low = max(low, b)
                 for a, _, above in points[:i]:  # the chord from a to b, extended to the right, is below the curve
                     room = (Range(lower) - delta) / (Range(above) - lower) if above > lower else Range(0.0)
-                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall_of_curve(a, b))).lo)
+                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall_of_known_curve(a, b))).lo)
             if upper <= delta:
                 high = min(high, max(b, 0.0))
                 for a, _, above in points[:i]:
                     if above > delta:
                         share = (Range(delta) - upper) / (Range(above) - upper)
                         high = min(
-                            high, max((b + log1p(-Range(max(share.lo, 0.0)) * _compute_fall_of_curve(a, b))).hi, 0.0)
+                            high,
+                            max((b + log1p(-Range(max(share.lo, 0.0)) * _compute_fall_of_known_curve(a, b))).hi, 0.0),
                         )
         return low, high
 
-    def _sort_points(self) -> list[tuple[float, float, float]]:
+    def _sort_known_curve_points(self) -> list[tuple[float, float, float]]:
         """Returns the known points, each as epsilon, lower and upper bound of delta, with ascending epsilons."""
         return sorted((epsilon, *ends) for epsilon, ends in self._points.items())
 
-    def _split_points(
+    def _split_known_curve_points(
         self, epsilon: float
     ) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
         """Returns the known points to the left and to the right of ``epsilon``."""
-        points = self._sort_points()
+        points = self._sort_known_curve_points()
         return [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
 
 
-def _compute_fall_of_curve(a: float, b: float) -> Range:
+def _compute_fall_of_known_curve(a: float, b: float) -> Range:
     """Returns 1 - e^(a - b) for a < b."""
     return -expm1(Range(a) - b) if a > -INF else Range(1.0)
 
@@ -140,9 +142,9 @@ def narrow_by_known_curve(
     "delta" and one for "epsilon" that bound further points. If ``asks`` is empty, no further points are asked for.
     ``work`` is the number of work units that ``found`` took. Further points may take a multiple of ``work``.
     """
-    take = {"delta": known.add, "epsilon": known.add_inverse}
+    take = {"delta": known.add, "epsilon": known.add_inverse_to_known_curve}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
-    beside = {"delta": _choose_curve_points_for_delta, "epsilon": _choose_curve_points_for_epsilon}[curve]
+    beside = {"delta": _choose_known_curve_points_for_delta, "epsilon": _choose_known_curve_points_for_epsilon}[curve]
 
     def intersect_with_known_curve() -> tuple[float, float]:
         low, high = follows(at)
@@ -178,7 +180,7 @@ _UNITS = 10**6
 """Work units that one step of the search takes to combine the known points. There are about a dozen points."""
 
 
-def _choose_curve_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
+def _choose_known_curve_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
     """Returns the points of a step that may narrow an interval of delta(epsilon)."""
     if step in _INSIDE:
         inside = _INSIDE[step](max(low, _LEAST), high)
@@ -187,7 +189,7 @@ def _choose_curve_points_for_delta(step: str, epsilon: float, low: float, high: 
     return [("delta", there)] if abs(there) < _FAR and there != epsilon else []
 
 
-def _choose_curve_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
+def _choose_known_curve_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
     """Returns the points of a step that may narrow an interval of epsilon(delta)."""
     if step in _INSIDE:
         most = high if high < INF else min(4 * low + 1, _FAR)

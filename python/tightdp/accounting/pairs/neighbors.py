@@ -52,19 +52,19 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
         case m.Laplace(scale):
             return m.Laplace(_divide_noise_for_replacement(scale))
         case m.PureDP():
-            return ReplacedClass(_require_finite_replacement(mechanism.nominal_epsilon), 0.0)
+            return ReplacedClass(_require_finite_neighbors(mechanism.nominal_epsilon), 0.0)
         case m.ApproximateDP():
-            return ReplacedClass(_require_finite_replacement(mechanism.nominal_epsilon), mechanism.nominal_delta)
+            return ReplacedClass(_require_finite_neighbors(mechanism.nominal_epsilon), mechanism.nominal_delta)
         case m.PoissonSampled(m.PureDP() | m.ApproximateDP() as inner, q):
             return ReplacedClass(
-                _require_finite_replacement(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q
+                _require_finite_neighbors(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q
             )
         case m.PoissonSampled(m.Gaussian(sigma), q):
             return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_noise_for_replacement(sigma))
         case m.BoundedRange(eta):
-            return m.BoundedRange(_multiply_parameter_for_replacement(eta))
+            return m.BoundedRange(_multiply_parameter_of_neighbors(eta))
         case m.ZCDP(rho, xi):
-            _multiply_parameter_for_replacement(_multiply_parameter_for_replacement(max(rho, xi)))
+            _multiply_parameter_of_neighbors(_multiply_parameter_of_neighbors(max(rho, xi)))
             return Replaced(mechanism)
         case m.DiscreteGaussianVector() | m.MixtureOfGaussians() | m.TruncatedPoissonSampled():
             return Replaced(mechanism)
@@ -92,7 +92,7 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
     A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
     records (docs/theory/mixtures.md section 4).
     """
-    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_tree_aggregations(parts))
+    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_pairs_of_trees(parts))
 
 
 def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
@@ -114,10 +114,10 @@ def translate_parts_to_fewer_records(parts: Parts, gone: int) -> Parts:
     For the run inside of a ``Group``, ``gone`` groups are missing. In a chain of neighbours, where each data set has
     one record fewer than the one before, this is the run after ``gone`` steps.
     """
-    return Composition((_translate_to_fewer_records(mechanism, gone), count) for mechanism, count in parts).parts
+    return Composition((_translate_pair_to_fewer_records(mechanism, gone), count) for mechanism, count in parts).parts
 
 
-def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
+def _translate_pair_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
     """Returns the same mechanism on data sets with ``gone`` fewer records."""
     if mechanism.any_size:
         return mechanism
@@ -130,12 +130,10 @@ def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanis
 
 def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts translated to "replace"."""
-    return tuple(
-        (translate_to_replacement(mechanism), count) for mechanism, count in _translate_tree_aggregations(parts)
-    )
+    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _translate_pairs_of_trees(parts))
 
 
-def _translate_tree_aggregations(parts: Parts) -> Parts:
+def _translate_pairs_of_trees(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
     These Gaussians have the tree's pair if each other record contributes to the same step in both data sets
@@ -159,12 +157,12 @@ def _divide_noise_for_replacement(sigma: float) -> float:
     return max(sigma / 2, math.ulp(0.0))
 
 
-def _multiply_parameter_for_replacement(x: float) -> float:
+def _multiply_parameter_of_neighbors(x: float) -> float:
     """Returns twice ``x``. Raises ValueError if the product is infinite."""
     return _check.check_real_argument("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
-def _require_finite_replacement(x: float) -> float:
+def _require_finite_neighbors(x: float) -> float:
     """Returns ``x`` itself. Raises ValueError if twice ``x`` is infinite."""
-    _multiply_parameter_for_replacement(x)
+    _multiply_parameter_of_neighbors(x)
     return x

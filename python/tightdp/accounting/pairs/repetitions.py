@@ -38,7 +38,7 @@ class Repetitions:
     odds: Range
     """The number log(1/gamma), for the truncated negative binomial distribution."""
 
-    def bound_gain(self, delta: Callable[[float], float]) -> float:
+    def bound_selection_gain(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
 
         ``delta`` is an upper bound of the curve of one run in the opposite direction.
@@ -47,14 +47,14 @@ class Repetitions:
             return (self.mean * delta(0.0)).hi
         if self.odds.hi == 0:
             return 0.0
-        height = _log_expm1_of_odds(self.odds.hi)
+        height = _log_expm1_of_repetition_odds(self.odds.hi)
 
         def compare_repetition_gain(epsilon: float) -> float:
             found = delta(epsilon)
             return (
                 (math.log(found) if found > 0 else -INF)
                 + height
-                - _log_expm1_of_odds(epsilon)
+                - _log_expm1_of_repetition_odds(epsilon)
                 + _MARGIN * (1 + abs(height))
             )
 
@@ -64,33 +64,33 @@ class Repetitions:
         )
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
-    def repeated_probability(self, share: float) -> Range:
+    def selection_probability(self, share: float) -> Range:
         """Returns the probability that the selected output is in a set of the best outputs.
 
         The output of one run is in this set with probability ``share``.
         """
         if self.poisson:
             return -expm1(-(self.mean * share))
-        return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
+        return self._weigh_repetition_odds(log1p(expm1(self.odds) * share)) / self._weigh_repetition_odds(self.odds)
 
-    def differentiate_repeated_probability(self, share: float) -> Range:
-        """Returns the derivative of ``repeated_probability``, which decreases with ``share``."""
+    def differentiate_selection_probability(self, share: float) -> Range:
+        """Returns the derivative of ``selection_probability``, which decreases with ``share``."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
 
-    def _weigh_odds(self, v: Range) -> Range:
+    def _weigh_repetition_odds(self, v: Range) -> Range:
         """Returns (1 - e^{-eta v}) / eta, or its limit ``v`` if eta is 0."""
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
-    def is_computable(self) -> bool:
-        """True if all terms of ``repeated_probability`` are finite doubles without large errors."""
+    def has_computable_repetitions(self) -> bool:
+        """True if all terms of ``selection_probability`` are finite doubles without large errors."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 
 
 @lru_cache(maxsize=1024)
-def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
+def build_selection_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
     """Returns the distribution of the number of repetitions of ``mechanism``."""
     mean = Range(mechanism.mean)
     if mechanism.shape == POISSON:
@@ -107,7 +107,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
         return log(mean)
     target = math.log(mean)
     low, high = 0.0, 1.0
-    while _log_mean_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
+    while _log_mean_of_selection_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
     inside = (low, high)  # both searches start from this interval
     for aim in (0, 1):  # first the largest l with a mean surely below ``mean``, then the least surely above
@@ -116,7 +116,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
             middle = 0.5 * (least + most)
             if not least < middle < most:
                 break
-            found = _log_mean_of_repetitions(eta, middle)
+            found = _log_mean_of_selection_repetitions(eta, middle)
             below = found.hi < target - _MARGIN if aim == 0 else found.lo < target + _MARGIN
             least, most = (middle, most) if below else (least, middle)
         if aim == 0:
@@ -126,7 +126,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     return Range(low, widen_up(high))
 
 
-def _log_mean_of_repetitions(eta: float, l: float) -> Range:
+def _log_mean_of_selection_repetitions(eta: float, l: float) -> Range:
     """Returns the logarithm of the mean number of repetitions, where ``l`` is log(1/gamma)."""
     grown = Range(l) + log(-expm1(-Range(l)))  # log(e^l - 1)
     if eta == 0:
@@ -136,6 +136,6 @@ def _log_mean_of_repetitions(eta: float, l: float) -> Range:
     return log(abs(eta)) + grown - weight
 
 
-def _log_expm1_of_odds(x: float) -> float:
+def _log_expm1_of_repetition_odds(x: float) -> float:
     """Returns log(e^x - 1), which is minus infinity at 0."""
     return x + math.log(-math.expm1(-x)) if x > 0 else -INF

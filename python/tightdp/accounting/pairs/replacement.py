@@ -79,7 +79,7 @@ class ReplacedLosses(NamedTuple):
     zero: Range | None
     infinity: Range
 
-    def list_atoms(self) -> list[tuple[Range, Range]]:
+    def list_atoms_of_pair(self) -> list[tuple[Range, Range]]:
         """Returns all atoms of the pair as (loss, logarithm of the mass under P), with ascending losses."""
         right = sorted(self.positive, key=lambda atom: atom[0].lo)
         middle = [] if self.zero is None else [(Range(0.0), self.zero)]
@@ -97,10 +97,12 @@ def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, Replac
     t = exp(-e)
     gap = t - Range(d) * (1 + 2 * t)  # >= 0 if and only if delta (2 + E) <= 1, where E = e^epsilon
     if d == 0 or gap.lo > _NEAR * d or gap.hi < -_NEAR * d:
-        found = _compute_replaced_losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
+        found = _compute_losses_of_replacement_pair(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
         return found, found
     less, more = (Range(d) * (1 - _FAR), Range(d) * (1 + _FAR)) if t.lo > _TINY else (Range(0.0), d + 4 * t)
-    return _compute_replaced_losses(e, less, q, narrow=True), _compute_replaced_losses(e, more, q, narrow=False)
+    return _compute_losses_of_replacement_pair(e, less, q, narrow=True), _compute_losses_of_replacement_pair(
+        e, more, q, narrow=False
+    )
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
@@ -112,7 +114,7 @@ _TINY = 1e-300
 e^{-epsilon}. If both are smaller than this number, so small a change of delta may be lost to rounding."""
 
 
-def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
+def _compute_losses_of_replacement_pair(e: Range, d: Range, q: Range, narrow: bool) -> ReplacedLosses:
     """Returns the losses of the class, for epsilon ``e``, delta ``d`` and sampling probability ``q``.
 
     Let R be the distribution of the output without either record. A layer is a set of outputs on which the densities of
@@ -124,7 +126,7 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
     sampled, out = q.lo < 1, 1 - q
     odds = q / out if sampled else Range(0.0)
     if e.hi == 0:
-        return _compute_replaced_failure_losses(d, q, odds)
+        return _compute_failure_of_replacement_pair(d, q, odds)
     low = (1 - d) / (1 + t)  # E s
     positive: list[tuple[Range, Range]] = []
     infinity = q * d
@@ -140,7 +142,7 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
         loss = log_ratio_of_sampled_pair(e, q) - log_ratio_of_sampled_pair(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # R-mass 1 - 2s, where P and Q have 1/E
-        return ReplacedLosses(positive, zero + _log_smallest_replaced_ratio(e, q), infinity)
+        return ReplacedLosses(positive, zero + _log_smallest_ratio_of_replacement(e, q), infinity)
     # The outputs are laid out in layers, one after another. On the first layer, of R-mass s, P has E. On the second
     # layer, P has 1/E. The two layers together have the R-mass delta, or 1 - delta if this is smaller. Q has no mass on
     # either layer.
@@ -148,18 +150,20 @@ def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> Repl
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)
     if sampled:
-        positive += [(log1p(odds * t), log(second)), (_log_largest_replaced_ratio(e, odds), log(first))]
+        positive += [(log1p(odds * t), log(second)), (_log_largest_ratio_of_replacement(e, odds), log(first))]
     else:
         infinity += first + second
     middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
     if not middle.hi > 0 or not (half or sampled):
-        return ReplacedLosses(positive, None, infinity.limit_to(0.0, 1.0))
+        return ReplacedLosses(positive, None, infinity.limit_range_to(0.0, 1.0))
     return ReplacedLosses(
-        positive, log(middle) + (_log_smallest_replaced_ratio(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
+        positive,
+        log(middle) + (_log_smallest_ratio_of_replacement(e, q) if half else log(out)),
+        infinity.limit_range_to(0.0, 1.0),
     )
 
 
-def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> ReplacedLosses:
+def _compute_failure_of_replacement_pair(d: Range, q: Range, odds: Range) -> ReplacedLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
     R is the distribution of the output without either of the two records. P has no mass on a set of R-mass delta, and Q
@@ -181,12 +185,12 @@ def log_ratio_of_sampled_pair(y: Range, q: Number) -> Range:
     return log1p(q * expm1(y))
 
 
-def _log_smallest_replaced_ratio(e: Range, q: Range) -> Range:
+def _log_smallest_ratio_of_replacement(e: Range, q: Range) -> Range:
     """Returns ln(1 - q + q e^{-e})."""
     return log_ratio_of_sampled_pair(-e, q) if q.lo < 1 else -e
 
 
-def _log_largest_replaced_ratio(e: Range, odds: Range) -> Range:
+def _log_largest_ratio_of_replacement(e: Range, odds: Range) -> Range:
     """Returns ln(1 + odds e^e)."""
     return e + log(odds + exp(-e)) if e.lo > _LARGE else log1p(odds * exp(e))
 

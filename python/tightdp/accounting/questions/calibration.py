@@ -15,7 +15,7 @@ from ..._support import _check
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled
-from ...options import Options, accept_question_options
+from ...options import Options, accept_options_as_arguments
 from ..engines.closed_form.gaussian import GaussianCurve
 from ..numerics.root import find_monotone_boundary
 from .question import Question
@@ -40,7 +40,7 @@ _FLOOR = 1e-300
 """Lower limit of the argument of a logarithm. Smaller epsilons and deltas, including 0, are replaced by this limit."""
 
 
-@accept_question_options
+@accept_options_as_arguments
 def calibrate(
     factory: Callable[[Any], Composable],
     *,
@@ -89,21 +89,23 @@ def calibrate(
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
-    asked = Question.from_options(Composition(), **options)
+    asked = Question.from_question_options(Composition(), **options)
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
     search = _CalibrationSearch(factory, integer, target, delta, asked)
-    gap = search.measure_gap
+    gap = search.measure_calibration_gap
     start = min(max(1.0, low), high)
-    slope = _find_slope_of_calibration(gap if integer else search.measure_rough_gap, start, low, high, integer)
+    slope = _find_slope_of_calibration(
+        gap if integer else search.measure_rough_calibration_gap, start, low, high, integer
+    )
     if slope is None:
         raise ValueError(_explain_failed_calibration(delta, low, high, infinite=delta == 0 and gap(start) == math.inf))
     if integer:
         return _calibrate_integer(gap, slope < 0, int(low), int(high), target)
     if search.slow:
-        start, slope = search.find_rough_boundary(start, slope, low, high)
-    found = find_monotone_boundary(gap, start, slope, low, high, search.gap_tolerance)
+        start, slope = search.find_rough_calibration(start, slope, low, high)
+    found = find_monotone_boundary(gap, start, slope, low, high, search.gap_tolerance_of_calibration)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
@@ -139,48 +141,49 @@ class _CalibrationSearch:
         self._sharp: dict[float, Bound | None] = {}
         self._rough: dict[float, float] = {}
 
-    def measure_gap(self, x: float) -> float:
+    def measure_calibration_gap(self, x: float) -> float:
         """Computes the bound of the requested width at parameter ``x``, and returns its distance from the target.
 
         The distance is the number that ``_compare_epsilon_to_calibration_target`` returns.
         """
         if x not in self._sharp:
-            self._sharp[x] = self._bound_at_parameter(self.asked, x)
-        return self._compare_bound(self._sharp[x])
+            self._sharp[x] = self._bound_at_calibrated_parameter(self.asked, x)
+        return self._compare_calibrated_bound(self._sharp[x])
 
-    def measure_rough_gap(self, x: float) -> float:
-        """Returns the distance of a wide bound from the target, or ``measure_gap`` if that takes no longer."""
+    def measure_rough_calibration_gap(self, x: float) -> float:
+        """Returns the distance of a wide bound from the target, or ``measure_calibration_gap`` if that takes no "
+        "longer."""
         if self.slow is False:
-            return self.measure_gap(x)
+            return self.measure_calibration_gap(x)
         if x not in self._rough:
-            bound = self._bound_at_parameter(self.wide, x)
+            bound = self._bound_at_calibrated_parameter(self.wide, x)
             if self.slow is None and bound is not None:
                 self.slow = any(name in bound.engine for name in _SLOW)
                 if not self.slow:
-                    return self.measure_gap(x)
-            self._rough[x] = self._compare_bound(bound)
+                    return self.measure_calibration_gap(x)
+            self._rough[x] = self._compare_calibrated_bound(bound)
         return self._rough[x]
 
     @property
-    def gap_tolerance(self) -> float:
+    def gap_tolerance_of_calibration(self) -> float:
         """Distance from the target at which the search stops. This distance grows with the width of a slow bound."""
         widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
 
-    def _compare_bound(self, bound: Bound | None) -> float:
+    def _compare_calibrated_bound(self, bound: Bound | None) -> float:
         """Returns the distance of a bound from the target; infinite for None, which stands for a parameter that is
         refused."""
         return math.inf if bound is None else _compare_epsilon_to_calibration_target(bound.upper, self.target)
 
-    def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
+    def find_rough_calibration(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
         """Returns the approximate parameter at which wide bounds meet the target, and the slope of the gap there."""
-        found = find_monotone_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
+        found = find_monotone_boundary(self.measure_rough_calibration_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
-        self.measure_gap(found)  # the width of this bound decides ``gap_tolerance``
-        return found, self._estimate_slope(found) or slope
+        self.measure_calibration_gap(found)  # the width of this bound decides ``gap_tolerance_of_calibration``
+        return found, self._estimate_calibration_slope(found) or slope
 
-    def _estimate_slope(self, x: float) -> float | None:
+    def _estimate_calibration_slope(self, x: float) -> float | None:
         """Returns the slope between the two wide bounds whose parameters are nearest to ``x``.
 
         Returns None if there are fewer than two wide bounds, or if these two are equal.
@@ -191,7 +194,7 @@ class _CalibrationSearch:
         (_, one), (_, other) = seen[:2]
         return (self._rough[one] - self._rough[other]) / math.log(one / other)
 
-    def _bound_at_parameter(self, question: Question, x: float) -> Bound | None:
+    def _bound_at_calibrated_parameter(self, question: Question, x: float) -> Bound | None:
         """Returns the bound for the mechanism that the factory builds from ``x``, or None if the factory refuses."""
         try:
             built = self.factory(round(x) if self.integer else x)
@@ -199,7 +202,7 @@ class _CalibrationSearch:
             return None
         if not isinstance(built, Composable):
             raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
-        return question.replace_composition(built._to_composition()).epsilon(self.delta)
+        return question.replace_composition_of_question(built._to_composition()).epsilon(self.delta)
 
 
 def _compare_epsilon_to_calibration_target(upper: float, target: float) -> float:
@@ -269,7 +272,7 @@ def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, h
     return outside if falling else inside
 
 
-@accept_question_options
+@accept_options_as_arguments
 def noise_multiplier(
     epsilon: float,
     delta: float,
@@ -303,8 +306,8 @@ def noise_multiplier(
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.check_count_argument("steps", steps)
-    asked = Question.from_options(Composition(), **options)
-    gap = partial(_compare_training_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
+    asked = Question.from_question_options(Composition(), **options)
+    gap = partial(_compare_noise_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
     found = find_monotone_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
@@ -319,12 +322,14 @@ _SIGMAS = 1e-4, 1e12
 """Smallest and largest noise multiplier that is searched."""
 
 
-def _compare_training_to_calibration_target(
+def _compare_noise_to_calibration_target(
     sigma: float, q: float, steps: int, target: float, delta: float, asked: Question
 ) -> float:
     """Returns the distance of DP-SGD with noise multiplier ``sigma`` from the target."""
     run = PoissonSampled(Gaussian(sigma), q) * steps
-    return _compare_epsilon_to_calibration_target(asked.replace_composition(run).epsilon(delta).upper, target)
+    return _compare_epsilon_to_calibration_target(
+        asked.replace_composition_of_question(run).epsilon(delta).upper, target
+    )
 
 
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:

@@ -18,7 +18,7 @@ from ..._core import gaussian_delta
 from ...bound import Bound
 from ...composition import Parts
 from ..numerics.outward import INF, Range, sqrt
-from ..numerics.work import try_to_spend_work
+from ..numerics.shared_work import try_to_spend_work
 from ..pairs.replacement import Replaced, ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
@@ -74,7 +74,7 @@ def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floo
     return Bound(lower, upper, NAME, {"cells": upper - lower} if upper < INF else {})
 
 
-def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
+def split_noise_of_gaussian_dp(parts: Parts) -> tuple[Range, Parts]:
     """Returns a range of the sum of mu^2 over the Gaussians among ``parts``, and the other parts.
 
     Gaussians on samples count as if every sample held the record.
@@ -95,7 +95,7 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
     return total, tuple(rest)
 
 
-def combine_gaussian_mu_with_noise(mu_squared: Range, others: Bound) -> Bound:
+def combine_gaussian_dp_with_noise(mu_squared: Range, others: Bound) -> Bound:
     """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of the two mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF

@@ -66,19 +66,20 @@ def epsilon_batch(
     count = _check.check_count_array_argument("steps", steps)
     target = _check.check_bounded_array_argument("delta", delta, tiny, float(np.nextafter(1, 0)))
     threads = _check.check_count_argument("threads", _count_own_cores() if threads is None else threads)
-    asked = Question.from_options(Composition(), width=width)
-    number = device_probe.parse_cuda_device_number(device)
+    asked = Question.from_question_options(Composition(), width=width)
+    number = device_probe.parse_probed_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_many_settings(sigma, q, count, target)
     lower, upper = _bound_many_settings_by_contour(sigma, q, count, target, threads, number)
     narrow = np.isfinite(upper)
     narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
 
-    def ask_single_setting(i: int) -> Bound:
+    def ask_question_of_single_setting(i: int) -> Bound:
         run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
-        return asked.replace_composition(run).epsilon(float(target[i]))
+        return asked.replace_composition_of_question(run).epsilon(float(target[i]))
 
     rest = np.flatnonzero(~narrow)
-    for i, bound in zip(rest, _ask_many_settings_in_threads(ask_single_setting, rest, threads), strict=True):
+    found = _ask_many_settings_in_threads(ask_question_of_single_setting, rest, threads)
+    for i, bound in zip(rest, found, strict=True):
         lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
     return Curve(lower.reshape(shape), upper.reshape(shape))
 

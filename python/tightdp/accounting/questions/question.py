@@ -18,22 +18,22 @@ from ..._core import Budget, check_arithmetic
 from ..._support import _check
 from ...bound import Bound, Curve
 from ...composition import Composition, Parts
-from ...mechanisms.selections_and_groups import group_composition as group_composition
+from ...mechanisms.selections_and_groups import group_mechanisms_of_composition as group_mechanisms_of_composition
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from ..engines import auto
 from ..engines.engine_interface import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
 from ..engines.renyi.engine import bound_renyi_divergence
 from ..numerics.outward import widen_down, widen_up
-from ..numerics.work import share_work_of_question, try_to_spend_work
+from ..numerics.shared_work import share_work_results, try_to_spend_work
 from ..pairs import neighbors as relations
-from ..pairs.largest import (
+from ..pairs.class_members import list_class_members, select_revealing_parts
+from ..pairs.largest_loss import (
     attained_largest_loss,
     bound_largest_loss,
     bound_largest_loss_of_adding,
     is_largest_loss_unbounded,
 )
-from ..pairs.members import list_class_members, select_revealing_parts
 from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
@@ -56,7 +56,7 @@ class Question(NamedTuple):
     request: Request = DEFAULT
 
     @classmethod
-    def from_options(
+    def from_question_options(
         cls,
         composition: Composition,
         neighbors: Neighbors = "add_or_remove",
@@ -77,7 +77,7 @@ class Question(NamedTuple):
         _check.check_choice_argument("engine", engine, ("auto", *auto.NAMES))
         return cls(composition, neighbors, engine, request)
 
-    def replace_composition(self, composition: Composition) -> Question:
+    def replace_composition_of_question(self, composition: Composition) -> Question:
         """Returns the same question about another composition."""
         return Question(composition, self.neighbors, self.engine, self.request)
 
@@ -87,19 +87,19 @@ class Question(NamedTuple):
         at = _check.check_single_argument("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
-            return self._largest_loss()
+            return self._bound_largest_loss_of_question()
         return self._ask_worst_direction(
-            lambda parts, direction: auto.ask_engines_for_epsilon(self.engine, parts, direction, at, self.request),
+            lambda parts, direction: auto.run_engines_for_epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: bound_largest_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
-    def _largest_loss(self) -> Bound:
+    def _bound_largest_loss_of_question(self) -> Bound:
         """Returns bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
         if self.engine != "auto":
             raise ValueError(
                 f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
             )
-        pairs = self.dominating_pairs()
+        pairs = self.list_pairs_of_question()
         upper = max(bound_largest_loss(*pair) for pair in pairs)
         if any(is_largest_loss_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
@@ -114,7 +114,7 @@ class Question(NamedTuple):
             "epsilon", _check.check_single_argument("epsilon", epsilon, "profile answers an array of epsilons")
         )
         return self._ask_worst_direction(
-            lambda parts, direction: auto.ask_engines_for_delta(self.engine, parts, direction, at, self.request)
+            lambda parts, direction: auto.run_engines_for_delta(self.engine, parts, direction, at, self.request)
         )
 
     def profile(self, epsilons: ArrayLike) -> Curve:
@@ -126,7 +126,7 @@ class Question(NamedTuple):
         """
         at = _check.check_bounded_array_argument("epsilons", epsilons)
         order = np.argsort(at, axis=None)
-        with share_work_of_question():
+        with share_work_results():
             bounds = [
                 self.delta(float(eps)) if try_to_spend_work(0) else auto.bound_delta_without_engines(float(eps))
                 for eps in at.ravel()[order]
@@ -136,17 +136,17 @@ class Question(NamedTuple):
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
-    def upper_profile(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bound_profile_of_question(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns upper bounds of delta at ascending epsilons.
 
         If the grid engine serves all pairs, many epsilons take little more time than one.
         """
-        pairs = self.dominating_pairs()
+        pairs = self.list_pairs_of_question()
         if any(grid.explain_refusal(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
         with Budget(_UNITS):
             found: NDArray[np.float64] = np.max(
-                [grid.bound_deltas_from_above(*pair, epsilons, self.request) for pair in pairs], axis=0
+                [grid.bound_grid_deltas_from_above(*pair, epsilons, self.request) for pair in pairs], axis=0
             )
         return found
 
@@ -158,7 +158,7 @@ class Question(NamedTuple):
         at = _check.check_bounded_array_argument("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
-        with share_work_of_question():
+        with share_work_results():
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
@@ -175,7 +175,7 @@ class Question(NamedTuple):
         """
         at = _check.check_bounded_array_argument("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
-        pairs = self.dominating_pairs()
+        pairs = self.list_pairs_of_question()
         ends = np.zeros((at.size, 2))
         for i in ascending:
             each = [bound_renyi_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
@@ -189,27 +189,27 @@ class Question(NamedTuple):
         floor = _check.below_one("delta", delta)
         if self.neighbors in ("add", "remove"):  # the trade-off curve of a pair determines that of the reversed pair
             return Question(self.composition).gdp(floor)
-        pairs = self.dominating_pairs()
-        noise, rest = gaussian_dp.split_gaussian_noise(pairs[0][0])
+        pairs = self.list_pairs_of_question()
+        noise, rest = gaussian_dp.split_noise_of_gaussian_dp(pairs[0][0])
         parts = rest if floor == 0 else pairs[0][0]
 
         def bound_worst_delta_for_gdp(epsilon: float) -> Bound:
-            found = [auto.ask_engines_for_delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
+            found = [auto.run_engines_for_delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
-        with share_work_of_question(), Budget(_UNITS):
+        with share_work_results(), Budget(_UNITS):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
             found = gaussian_dp.bound_smallest_gaussian_mu(bound_worst_delta_for_gdp, end, floor)
         if floor == 0:
-            return gaussian_dp.combine_gaussian_mu_with_noise(noise, found)
+            return gaussian_dp.combine_gaussian_dp_with_noise(noise, found)
         return found if rest else gaussian_dp.limit_gaussian_mu_by_noise(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """Returns bounds on the least type II error at each type I error, for the worst pair."""
         at = _check.check_bounded_array_argument("alphas", alphas, 0.0, 1.0)
-        return bound_tradeoff_curve(self.dominating_pairs(), at, self.engine, self.request)
+        return bound_tradeoff_curve(self.list_pairs_of_question(), at, self.engine, self.request)
 
     def _ask_worst_direction(
         self, ask: Callable[[Parts, Direction], Bound], most: Callable[[Parts, Direction], float] | None = None
@@ -219,7 +219,7 @@ class Question(NamedTuple):
         ``most`` returns an upper bound of a pair's answer without asking an engine. If this bound is at most the
         lower end of the first answer, the pair is left out.
         """
-        asked = self.dominating_pairs()
+        asked = self.list_pairs_of_question()
         answers: list[Bound] = []
         with Budget(_UNITS):
             for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
@@ -234,7 +234,7 @@ class Question(NamedTuple):
             rest = "pair" if all(list_class_members(run) == (run,) for run, _ in asked) else "class"
         return Bound(lower, upper, worst.engine, split_width_of_question(upper - lower, worst.error_budget, rest))
 
-    def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
+    def list_pairs_of_question(self) -> list[tuple[Parts, Direction]]:
         """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
 
         Every question calls this method in the thread that computes its answer. Raises RuntimeError if that thread's

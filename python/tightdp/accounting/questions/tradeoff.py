@@ -23,7 +23,7 @@ from ...options import Direction
 from ..engines import auto
 from ..engines.engine_interface import Engine, Request
 from ..numerics.outward import expm1
-from ..numerics.work import share_work_of_question, try_to_spend_work
+from ..numerics.shared_work import share_work_results, try_to_spend_work
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -65,10 +65,10 @@ def bound_tradeoff_curve(
         ) -> Ends:
             if not try_to_spend_work(_NODE):
                 return max((-expm1(eps)).lo, 0.0), 1.0
-            found = auto.ask_engines_for_delta(engine, parts, direction, eps, replace(request, width=width))
+            found = auto.run_engines_for_delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
-        with share_work_of_question(), Budget(_UNITS):
+        with share_work_results(), Budget(_UNITS):
             curves.append(_bound_tradeoff_of_pair(bound_delta_at_tradeoff_node, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)

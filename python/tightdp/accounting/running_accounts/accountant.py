@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..._support import _check
-from ..._support.strict_json import check_json_format, construct_from_json, parse_json, read_json_object
+from ..._support.strict_json import check_json_format, construct_from_strict_json, parse_json, read_json_object
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
-from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_question_options
-from .growing import GrowingAccount
+from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_options_as_arguments
+from .growing_account import GrowingAccount
 from .serial import from_plain_mechanism, to_plain_mechanism
-from .shared_state import Entries, SharedAccountState, list_account_entries
+from .shared_state import Entries, SharedAccountState, list_running_account_entries
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,7 +81,7 @@ class Accountant:
         releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
-        def append_account_releases(before: _State) -> _State:
+        def append_running_account_releases(before: _State) -> _State:
             """Returns the state with the releases appended to the history and added to the composition."""
             entries, composition, room = before
             if room <= 0:
@@ -93,19 +93,19 @@ class Accountant:
                     entries = (entries, each, inner * count)
             return entries, composition + added, room - len(releases)
 
-        self._shared.update_state(append_account_releases)
+        self._shared.update_state(append_running_account_releases)
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """The releases in order. Equal releases in a row are one entry with their number."""
-        return list_account_entries(self._shared.state[0])
+        return list_running_account_entries(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
         """The composition of everything released so far."""
         return self._shared.state[1]
 
-    @accept_question_options
+    @accept_options_as_arguments
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
         """Returns bounds on epsilon at ``delta`` for everything released so far. Both ends are 0 before a release.
 
@@ -124,7 +124,7 @@ class Accountant:
         """
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
-    @accept_question_options
+    @accept_options_as_arguments
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
         """Returns bounds on delta at ``epsilon`` of everything released so far.
 
@@ -179,7 +179,7 @@ class Accountant:
         account = cls(neighbors=found.neighbors)
         for k, entry in enumerate(found.history):
             at = {"mechanism": entry.mechanism, "count": entry.count}
-            construct_from_json(account.compose, at, f"{name}.history[{k}]")
+            construct_from_strict_json(account.compose, at, f"{name}.history[{k}]")
         return account
 
 

@@ -16,7 +16,7 @@ from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_factor_of_renyi_conversion, minimize_over_renyi_orders
 from ..engines.renyi.two_sided_moments import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
-from ..pairs.largest import bound_largest_loss
+from ..pairs.largest_loss import bound_largest_loss
 from ..pairs.neighbors import explain_unproved_neighbors, translate_parts_to_zeroing, translate_to_replacement
 from ..pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
@@ -31,7 +31,7 @@ class FilterCostFamily(ABC):
     """Text at the end of a refusal. It names the argument of the filter that may allow more releases."""
 
     @abstractmethod
-    def bound_cost(self, mechanism: m.Mechanism) -> float:
+    def bound_running_cost(self, mechanism: m.Mechanism) -> float:
         """Returns an upper bound of the cost of one release; infinite if the family has no cost for the mechanism."""
 
 
@@ -51,7 +51,7 @@ class RenyiFilterCosts(FilterCostFamily):
         self.unit = f"Renyi divergence of order {shown}, times {self.c:g}"
         self.cap = _cap_of_filter_order(self.c, epsilon, delta).lo
 
-    def bound_cost(self, mechanism: m.Mechanism) -> float:
+    def bound_running_cost(self, mechanism: m.Mechanism) -> float:
         found = renyi.sum_renyi_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
@@ -68,17 +68,17 @@ class ZcdpFilterCosts(FilterCostFamily):
         c = choose_filter_order(epsilon, delta, None)
         self.cap = (_cap_of_filter_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
-    def bound_cost(self, mechanism: m.Mechanism) -> float:
+    def bound_running_cost(self, mechanism: m.Mechanism) -> float:
         """Returns an upper bound of the mechanism's rho. Filters.md section 3 has a formula for each kind."""
         match mechanism:
             case m.PoissonSampled(inner, _):  # at most the cost on all records, because divergences are jointly convex
-                return self.bound_cost(inner)
+                return self.bound_running_cost(inner)
             case ReplacedGaussian(sigma, _):
-                return self.bound_cost(translate_to_replacement(m.Gaussian(sigma)))
+                return self.bound_running_cost(translate_to_replacement(m.Gaussian(sigma)))
             case ReplacedClass(e, 0.0, _):
                 return _bound_filter_cost_of_pure_dp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
-                return self.bound_cost(translate_to_replacement(inner))
+                return self.bound_running_cost(translate_to_replacement(inner))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho, 0.0):
@@ -86,7 +86,7 @@ class ZcdpFilterCosts(FilterCostFamily):
             case Replaced(m.ZCDP(rho, 0.0)):
                 return 4 * rho
             case Replaced(m.DiscreteGaussianVector() as vector):
-                return 4 * self.bound_cost(vector)
+                return 4 * self.bound_running_cost(vector)
             case m.BoundedRange(eta):
                 return (Range(eta) * eta / 8).hi
             case m.PureDP():
@@ -112,7 +112,7 @@ class GaussianFilterCosts(FilterCostFamily):
         self.cap = cap
 
     @classmethod
-    def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianFilterCosts:
+    def calibrate_running_cost(cls, epsilon: float, delta: float, others: Composition) -> GaussianFilterCosts:
         """Returns the family with the cap that leaves room for all releases of ``others`` (filters.md section 5)."""
 
         def compose_filter_with_others(mu_squared: float) -> Composition:
@@ -124,12 +124,12 @@ class GaussianFilterCosts(FilterCostFamily):
             calibrate(compose_filter_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15)
         )
 
-    def bound_cost(self, mechanism: m.Mechanism) -> float:
+    def bound_running_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:
             case m.PoissonSampled(inner, _):
-                return self.bound_cost(inner)
+                return self.bound_running_cost(inner)
             case ReplacedGaussian(sigma, _) | Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):
-                return self.bound_cost(translate_to_replacement(m.Gaussian(sigma)))
+                return self.bound_running_cost(translate_to_replacement(m.Gaussian(sigma)))
             case m.Gaussian(sigma):
                 return (1 / (Range(sigma) * sigma)).hi
         return INF

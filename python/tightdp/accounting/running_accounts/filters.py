@@ -24,7 +24,7 @@ from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import remove_failure_from_moment
 from ..numerics.outward import INF, Range, log1p, widen_down
 from .costs import FilterCostFamily, GaussianFilterCosts, RenyiFilterCosts, ZcdpFilterCosts, resolve_filter_charge
-from .shared_state import Entries, SharedAccountState, list_account_entries
+from .shared_state import Entries, SharedAccountState, list_running_account_entries
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
 _ODOMETER_ADVICE = "the parent's odometer would miss what the child records; make another odometer in the child"
@@ -65,7 +65,7 @@ class _ReleaseCost:
 
     @cached_property
     def release_cost(self) -> float:
-        return self.family.bound_cost(remove_failure_from_moment(self.paid)[0])
+        return self.family.bound_running_cost(remove_failure_from_moment(self.paid)[0])
 
     @cached_property
     def failure_probability(self) -> float:
@@ -109,12 +109,12 @@ class CappedFilter:
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """The releases spent so far, in order, with their counts."""
-        return list_account_entries(self._shared.state.entries)
+        return list_running_account_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Returns True if ``count`` more releases of ``mechanism`` are covered."""
-        self._shared.require_own_process()
-        return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
+        self._shared.require_own_process_of_account()
+        return self._try_to_add_to_filter(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing.
@@ -124,7 +124,7 @@ class CappedFilter:
         price = self._build_release_cost(mechanism, count)
 
         def record_filter_releases(before: _FilterState) -> _FilterState:
-            after = self._try_to_add(before, price)
+            after = self._try_to_add_to_filter(before, price)
             if after is None:
                 cost = format_up(price.release_cost * count, ".6g")
                 raise BudgetExceeded(
@@ -138,9 +138,9 @@ class CappedFilter:
     def cost(self, mechanism: Mechanism) -> float:
         """Returns the cost of one release, in ``unit``, rounded up; infinite if the filter cannot cover it."""
         price = self._build_release_cost(mechanism, 1)
-        return INF if self._failure_loss(price).hi > self._largest_failure_loss else price.release_cost
+        return INF if self._failure_loss_of_filter(price).hi > self._largest_failure_loss else price.release_cost
 
-    def _failure_loss(self, price: _ReleaseCost) -> Range:
+    def _failure_loss_of_filter(self, price: _ReleaseCost) -> Range:
         """Returns -log of the probability that none of the releases fails."""
         if not price.failure_probability:
             return Range(0.0)
@@ -165,7 +165,7 @@ class CappedFilter:
             self._family,
         )
 
-    def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
+    def _try_to_add_to_filter(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
         """Returns the state after the releases; None if the filter does not cover them."""
         entries = (before.entries, price.mechanism, price.count)
         paid = price.paid
@@ -178,7 +178,7 @@ class CappedFilter:
             return None
         total, failed = before.total + price.count * Range(price.release_cost), before.failed
         if price.failure_probability:
-            failed += self._failure_loss(price)
+            failed += self._failure_loss_of_filter(price)
             if failed.hi > self._largest_failure_loss:
                 return None
         if total.hi > self.cap:
@@ -254,10 +254,10 @@ class PrivacyFilter(CappedFilter):
         if not failure < self.delta:
             raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
         kept = _translate_to_filter_charge(others, neighbors)
-        built = self._build_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
+        built = self._build_filter_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
         super().__init__(built, kept.parts, failure, neighbors)
 
-    def _build_family(
+    def _build_filter_family(
         self,
         family: str,
         delta: float,
@@ -270,7 +270,7 @@ class PrivacyFilter(CappedFilter):
         if family == "zcdp":
             return ZcdpFilterCosts(self.epsilon, delta)
         if family == "gaussian":
-            return GaussianFilterCosts.calibrate_with_others(self.epsilon, delta, others)
+            return GaussianFilterCosts.calibrate_running_cost(self.epsilon, delta, others)
         if order is not None:
             order = _check.build_argument_check("(1, inf)")("order", order)
         return RenyiFilterCosts(
@@ -348,7 +348,9 @@ class Odometer:
         def record_at_odometer_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
             """Returns the state of each level; None for a level that was exceeded."""
             levels = zip(self._filters, before, prices, strict=True)
-            return tuple(None if spent is None else level._try_to_add(spent, price) for level, spent, price in levels)
+            return tuple(
+                None if spent is None else level._try_to_add_to_filter(spent, price) for level, spent, price in levels
+            )
 
         self._shared.update_state(record_at_odometer_levels)
 

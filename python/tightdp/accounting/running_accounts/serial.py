@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import mechanisms as m
 from ..._support import _check
-from ..._support.strict_json import check_json_entries, construct_from_json, read_json_object, read_json_value
+from ..._support.strict_json import check_json_entries, construct_from_strict_json, read_json_object, read_json_value
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
 
@@ -54,7 +54,7 @@ def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> An
     if kind == "Composition":
         check_json_entries(name, plain, ("type", "parts"))
         parts = read_json_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
-        return construct_from_json(Composition, {"parts": parts}, name)
+        return construct_from_strict_json(Composition, {"parts": parts}, name)
     made = read_json_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
     if not isinstance(made, hint):
         raise ValueError(f"{name} must be a {hint.__name__}, got a {kind}")

@@ -17,7 +17,7 @@ Entries = tuple["Entries", Mechanism, int] | None
 earlier ones, which are not copied."""
 
 
-def list_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
+def list_running_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
     """Returns the releases with their counts, from the first to the last."""
     found = []
     while entries is not None:
@@ -50,7 +50,7 @@ class SharedAccountState(Generic[State]):
 
     def update_state(self, step: Callable[[State], State]) -> None:
         """Replaces ``state`` by ``step(state)``, in one step."""
-        self.require_own_process()
+        self.require_own_process_of_account()
         with self._lock:
             while True:
                 before = self.state
@@ -62,7 +62,7 @@ class SharedAccountState(Generic[State]):
                     self.state = after
                     return
 
-    def require_own_process(self) -> None:
+    def require_own_process_of_account(self) -> None:
         """Raises RuntimeError in a forked child, or if the thread's rounding mode is not the one that sums assume."""
         check_arithmetic()
         self._owner.check_process("this account", self._advice)

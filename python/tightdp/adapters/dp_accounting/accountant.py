@@ -14,22 +14,22 @@ from dp_accounting import NeighboringRelation, PrivacyAccountant, UnsupportedEve
 from numpy.typing import NDArray
 
 from ..._support import _check
-from ...accounting.pairs.largest import largest_privacy_loss
+from ...accounting.pairs.largest_loss import largest_loss_of_pair
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
 from .._orders import choose_order_for_adapters
 from .answers import (
-    bound_delta_for_adapter,
-    bound_epsilon_for_adapter,
-    bound_rates_for_adapter,
-    estimate_gdp_for_adapter,
+    bound_delta_for_dp_accounting,
+    bound_epsilon_for_dp_accounting,
+    bound_rates_for_dp_accounting,
+    estimate_gdp_for_dp_accounting,
     has_event_without_noise,
 )
 from .distribution import INTERVAL, privacy_loss_distribution
+from .event_reading import NEIGHBORS, REPLACE, EventReading, Unit
 from .events import list_parts_of_event
-from .reading import NEIGHBORS, REPLACE, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, is_event_short
 
 _LEAST_ORDER = 1 + 2.0**-20
@@ -95,7 +95,7 @@ class TightDPAccountant(PrivacyAccountant):
             relation, interval = _read_rdp_accountant_arguments(value_discretization_interval, orders)
             orders, neighboring_relation, value_discretization_interval = neighboring_relation, relation, interval
             noise_relative_to = noise_relative_to or "sensitivity"
-        self._reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
+        self._reading = EventReading.check_and_make_dp_accounting_reading(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
         self._orders = _check.check_array_argument(
@@ -175,11 +175,11 @@ class TightDPAccountant(PrivacyAccountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns an upper bound of epsilon at ``target_delta`` in [0, 1], or infinity if no finite one is known."""
-        return bound_epsilon_for_adapter(*self._translate_to_question(), target_delta)
+        return bound_epsilon_for_dp_accounting(*self._translate_to_question(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
-        return bound_delta_for_adapter(*self._translate_to_question(), target_epsilon)
+        return bound_delta_for_dp_accounting(*self._translate_to_question(), target_epsilon)
 
     @property
     def orders(self) -> NDArray[np.float64]:
@@ -194,7 +194,7 @@ class TightDPAccountant(PrivacyAccountant):
         ``target_delta`` is in [0, 1].
         """
         epsilon = self.get_epsilon(target_delta)
-        return epsilon, self._choose_order(target_delta, epsilon)
+        return epsilon, self._choose_dp_accounting_order(target_delta, epsilon)
 
     def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
         """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at this delta.
@@ -202,9 +202,9 @@ class TightDPAccountant(PrivacyAccountant):
         ``target_epsilon`` may be any number or infinite.
         """
         delta = self.get_delta(target_epsilon)
-        return delta, self._choose_order(delta, max(target_epsilon, 0.0))
+        return delta, self._choose_dp_accounting_order(delta, max(target_epsilon, 0.0))
 
-    def _choose_order(self, delta: float, epsilon: float) -> float:
+    def _choose_dp_accounting_order(self, delta: float, epsilon: float) -> float:
         run, neighbors = self._translate_to_question()
         # Orders of 1 and infinity are accepted, as in dp_accounting, but are not chosen. The divergence of order 1 does
         # not bound epsilon, and the divergence of order infinity is best only at delta 0.
@@ -218,7 +218,7 @@ class TightDPAccountant(PrivacyAccountant):
         run, neighbors = self._translate_to_question()
         if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
-        found, finite = np.full(self._orders.shape, largest_privacy_loss(run, neighbors)), self._orders < math.inf
+        found, finite = np.full(self._orders.shape, largest_loss_of_pair(run, neighbors)), self._orders < math.inf
         if finite.any():
             divergences = run.renyi(np.maximum(self._orders[finite], _LEAST_ORDER), neighbors=neighbors).upper
             found[finite] = np.minimum(divergences, found[finite])
@@ -231,14 +231,14 @@ class TightDPAccountant(PrivacyAccountant):
 
         ``false_positive_rates`` are numbers in [0, 1].
         """
-        return bound_rates_for_adapter(*self._translate_to_question(), false_positive_rates)
+        return bound_rates_for_dp_accounting(*self._translate_to_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
 
         The curves are compared at ``false_positive_rates`` in (0, 1). None takes 60 rates from 1e-12 to 1/2.
         """
-        return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
+        return estimate_gdp_for_dp_accounting(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ..._support import _check
-from ...accounting.pairs.largest import largest_privacy_loss
+from ...accounting.pairs.largest_loss import largest_loss_of_pair
 from ...accounting.questions.question import Question
 from ...composition import Composition
 from ...options import Neighbors
@@ -28,7 +28,7 @@ _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
 """Default false positive rates for an estimate of mu. The smallest rate is that of dp_accounting's defaults."""
 
 
-def bound_epsilon_for_adapter(
+def bound_epsilon_for_dp_accounting(
     run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta"
 ) -> float:
     """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]. At 0 the bound is the largest privacy loss.
@@ -40,11 +40,11 @@ def bound_epsilon_for_adapter(
         return math.inf
     if not run or delta == 1:
         return 0.0
-    largest = largest_privacy_loss(run, neighbors)
+    largest = largest_loss_of_pair(run, neighbors)
     return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
 
 
-def bound_delta_for_adapter(
+def bound_delta_for_dp_accounting(
     run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon"
 ) -> float:
     """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
@@ -52,21 +52,21 @@ def bound_delta_for_adapter(
     epsilon = target_epsilon if infinite else _check.check_real_argument(name, target_epsilon)
     if has_event_without_noise(run) or epsilon == -math.inf:
         return 1.0
-    if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
+    if epsilon >= largest_loss_of_pair(run, neighbors) < math.inf:
         return 0.0
     if math.isinf(epsilon):  # delta at any finite epsilon is a bound. Some engines have no answer at LARGEST
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
 
-def bound_deltas_for_adapter(
+def bound_deltas_for_dp_accounting(
     run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Returns upper bounds of delta at many epsilons. The grid engine computes many of these bounds in little more time
     than a single one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
-        found[tuple(i)] = bound_delta_for_adapter(run, neighbors, float(epsilons[tuple(i)]))
+        found[tuple(i)] = bound_delta_for_dp_accounting(run, neighbors, float(epsilons[tuple(i)]))
     finite, where = np.unique(epsilons[~infinite], return_inverse=True)
     if not finite.size:
         return found
@@ -75,13 +75,15 @@ def bound_deltas_for_adapter(
     elif not run:
         answers = np.maximum(-np.expm1(finite), 0.0)
     else:
-        answers = np.minimum.accumulate(Question.from_options(run, neighbors).upper_profile(finite))
-        answers[finite >= largest_privacy_loss(run, neighbors)] = 0.0
+        answers = np.minimum.accumulate(
+            Question.from_question_options(run, neighbors).bound_profile_of_question(finite)
+        )
+        answers[finite >= largest_loss_of_pair(run, neighbors)] = 0.0
     found[~infinite] = answers[where.ravel()]
     return found
 
 
-def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
+def bound_rates_for_dp_accounting(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
     """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
     There are two bounds for each rate, and the smaller one is returned. The first bound follows from the trade-off
@@ -94,15 +96,15 @@ def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: Array
     elif not run:
         found = given
     else:
-        top = bound_epsilon_for_adapter(run, neighbors, _LEAST_DELTA)
+        top = bound_epsilon_for_dp_accounting(run, neighbors, _LEAST_DELTA)
         epsilons = np.linspace(0.0, top if top < _STEEPEST else _STEEPEST, _TANGENTS)
-        deltas = bound_deltas_for_adapter(run, neighbors, epsilons)
+        deltas = bound_deltas_for_dp_accounting(run, neighbors, epsilons)
         tangents = np.min(np.exp(epsilons) * given[..., None] + deltas, axis=-1) * (1 + 1e-14)
         found = np.minimum(tangents, 1 - run.tradeoff(given, neighbors=neighbors).lower)
     return float(found) if given.ndim == 0 else found
 
 
-def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
+def estimate_gdp_for_dp_accounting(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
     """Returns the least mu whose trade-off curve is below the curve of ``run`` at the given rates up to 1/2.
 
     The result is an estimate and not a bound, because only these rates are checked.
@@ -113,7 +115,7 @@ def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any 
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
         raise ValueError("false_positive_rates must be numbers in (0, 1), with one that is at most 1/2")
-    found = bound_rates_for_adapter(run, neighbors, given)
+    found = bound_rates_for_dp_accounting(run, neighbors, given)
     return float(np.max(special.ndtri(found) - special.ndtri(given), initial=0.0))
 
 

@@ -23,7 +23,7 @@ from ...accounting.questions.question import Question
 from ...bound import Bound
 from ...composition import Composable
 from ...options import Neighbors
-from .hull import build_exported_pld_hull
+from .exported_curve import build_exported_pld_hull
 
 INTERVAL = 1e-4
 """Interval of the default grid, which is also dp_accounting's default."""
@@ -149,18 +149,21 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
     distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
-    question = Question.from_options(run._to_composition(), neighbors, width=tolerance / 4)
-    pairs = question.dominating_pairs()
+    question = Question.from_question_options(run._to_composition(), neighbors, width=tolerance / 4)
+    pairs = question.list_pairs_of_question()
     fast = cheap and probes[0].engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:
+        """Returns upper bounds of delta at the given multiples of the interval."""
         if fast:
-            found = [max(contour.bound_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples]
+            found = [
+                max(contour.bound_contour_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples
+            ]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
         elif cheap:  # a bound takes microseconds
             found = [question.delta(k * interval).upper for k in multiples]
         else:
-            found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
+            found = question.bound_profile_of_question(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
     pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST

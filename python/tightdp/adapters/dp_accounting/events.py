@@ -14,7 +14,7 @@ from ..._support.rounded_division import divide_rounding_down
 from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
 from ...mechanisms import PrivacyLoss, RepeatAndSelect
-from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, EventReading, Unit
+from .event_reading import ADD_OR_REMOVE, REPLACE, SPECIAL, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, iterate_event_leaves
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
@@ -53,7 +53,7 @@ def from_event(
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
-    reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
+    reading = EventReading.check_and_make_dp_accounting_reading(neighboring_relation, noise_relative_to)
     try:
         return Composition((part.mechanism, part.times) for part in list_parts_of_event(event, reading))
     except Refused as refused:
@@ -108,13 +108,13 @@ def _read_noise_of_event(kind: Callable[[float], m.Mechanism], name: str, value:
 
 def _read_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     return _read_noise_of_event(
-        lambda s: m.Gaussian(reading.convert_to_contribution(s)), _MULTIPLIER, event.noise_multiplier
+        lambda s: m.Gaussian(reading.convert_to_dp_accounting_contribution(s)), _MULTIPLIER, event.noise_multiplier
     )
 
 
 def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     return _read_noise_of_event(
-        lambda b: m.Laplace(reading.convert_to_contribution(b)), _MULTIPLIER, event.noise_multiplier
+        lambda b: m.Laplace(reading.convert_to_dp_accounting_contribution(b)), _MULTIPLIER, event.noise_multiplier
     )
 
 
@@ -210,7 +210,9 @@ def _read_permute_and_flip_event(event: Any, reading: EventReading) -> m.Mechani
         return REVEALS
     if not event.epsilon:
         return None
-    return m.Laplace(reading.convert_to_contribution(invert_event_parameter_down("epsilon", event.epsilon)))
+    return m.Laplace(
+        reading.convert_to_dp_accounting_contribution(invert_event_parameter_down("epsilon", event.epsilon))
+    )
 
 
 def _read_poisson_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
@@ -223,7 +225,7 @@ def _read_poisson_sample_event(event: Any, reading: EventReading) -> m.Mechanism
     if probability == 0:
         return None
     if probability < 1:
-        reading.check_contributions(event)
+        reading.check_dp_accounting_contributions(event)
     found = _combine_sampled_events(inner, reading, varies=probability < 1)
     if found is None or found == REVEALS or probability == 1:
         return found
@@ -243,20 +245,20 @@ def _build_fixed_size_event_reader(
                 f"{reading.relation}."
             )
         if kind is m.SampledWithReplacement:
-            reading.check_contributions(event)
+            reading.check_dp_accounting_contributions(event)
         size = _check.check_count_argument("sample_size", event.sample_size, least=0)
         total = _check.check_count_argument("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # a sample without the record has another record in its place
-            found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
+            found = m.PureDP(widen_up(found.dominating.largest_loss_of_loss_table + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read_fixed_size_event
 
 
 def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    reading.check_contributions(event)
+    reading.check_dp_accounting_contributions(event)
     q = _check.closed_unit(_RATE, event.sampling_probability)
     batch = _check.check_count_argument("truncated_batch_size", event.truncated_batch_size, least=0)
     total = _check.check_count_argument("dataset_size", event.dataset_size, least=0)
@@ -269,7 +271,7 @@ def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechani
 def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of Gaussian noise on a sum whose sensitivity is random. Equal sensitivities are merged, and
     sensitivities of probability 0 are dropped."""
-    reading.check_contributions(event)
+    reading.check_dp_accounting_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
         raise ValueError("sampling_probs must have one entry for each of sensitivities")
     shares: dict[float, float] = {}
@@ -281,7 +283,7 @@ def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanis
         return None
     return _read_noise_of_event(
         lambda sigma: m.MixtureOfGaussians(
-            reading.convert_to_contribution(sigma), tuple(shares), tuple(shares.values())
+            reading.convert_to_dp_accounting_contribution(sigma), tuple(shares), tuple(shares.values())
         ),
         "standard_deviation",
         event.standard_deviation,

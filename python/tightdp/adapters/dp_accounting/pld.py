@@ -34,8 +34,8 @@ from . import answers
 from .accountant import TightDPAccountant as PLDAccountant
 from .distribution import INTERVAL
 from .distribution import privacy_loss_distribution as exported
+from .event_reading import ADD_OR_REMOVE, REPLACE, EventReading
 from .events import invert_event_parameter_down, read_gaussian_mixture_event, read_randomized_response_event
-from .reading import ADD_OR_REMOVE, REPLACE, EventReading
 
 __all__ = [
     "CertifiedDistribution",
@@ -71,22 +71,22 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     def get_epsilon_for_delta(self, delta: float) -> float:
         """Returns an upper bound of epsilon at ``delta`` in [0, 1]."""
-        return answers.bound_epsilon_for_adapter(self.composition, "add_or_remove", delta, "delta")
+        return answers.bound_epsilon_for_dp_accounting(self.composition, "add_or_remove", delta, "delta")
 
     def get_delta_for_epsilon(self, epsilon: Any) -> Any:
         """Returns upper bounds of delta at one epsilon or at many."""
         given = np.asarray(epsilon, dtype=np.float64)
         if given.ndim == 0:
-            return answers.bound_delta_for_adapter(self.composition, "add_or_remove", float(given), "epsilon")
-        return answers.bound_deltas_for_adapter(self.composition, "add_or_remove", given)
+            return answers.bound_delta_for_dp_accounting(self.composition, "add_or_remove", float(given), "epsilon")
+        return answers.bound_deltas_for_dp_accounting(self.composition, "add_or_remove", given)
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Returns upper bounds on the true positive rates of any test. ``deltas`` has no effect."""
-        return answers.bound_rates_for_adapter(self.composition, "add_or_remove", false_positive_rates)
+        return answers.bound_rates_for_dp_accounting(self.composition, "add_or_remove", false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
-        return answers.estimate_gdp_for_adapter(self.composition, "add_or_remove", false_positive_rates)
+        return answers.estimate_gdp_for_dp_accounting(self.composition, "add_or_remove", false_positive_rates)
 
     def validate_composable(self, privacy_loss_distribution: Any) -> None:
         """Raises ValueError if the intervals of the grids differ, or if the other distribution is a lower estimate."""
@@ -180,7 +180,7 @@ def identity(value_discretization_interval: float = INTERVAL, pessimistic_estima
     return CertifiedDistribution(Composition(), value_discretization_interval)
 
 
-def _leave_lower_estimates_to(
+def _leave_lower_estimates_to_dp_accounting(
     estimate: Callable[Arguments, Any],
 ) -> Callable[[Callable[[Any], Composition | m.Mechanism | None]], Callable[Arguments, Any]]:
     """Returns a decorator for a function that maps the arguments of ``estimate``, a function of dp_accounting, to a
@@ -209,25 +209,25 @@ def _leave_lower_estimates_to(
     return wrap_pld_builder
 
 
-@_leave_lower_estimates_to(theirs.from_gaussian_mechanism)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_gaussian_mechanism)
 def from_gaussian_mechanism(given: Any) -> Composition:
     """Returns the distribution of Gaussian noise on a Poisson sample.
 
     ``sensitivity`` bounds one record's contribution.
     """
-    relation = EventReading.check_and_make(given.neighboring_relation, None).relation
+    relation = EventReading.check_and_make_dp_accounting_reading(given.neighboring_relation, None).relation
     noise = m.Gaussian(_divide_pld_noise("standard_deviation", given.standard_deviation, given.sensitivity))
     return _translate_pld_mechanism(_sample_pld_mechanism(noise, given.sampling_prob), relation)
 
 
-@_leave_lower_estimates_to(theirs.from_laplace_mechanism)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_laplace_mechanism)
 def from_laplace_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of Laplace noise of scale ``parameter`` on a Poisson sample."""
     noise = m.Laplace(_divide_pld_noise("parameter", given.parameter, given.sensitivity))
     return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-@_leave_lower_estimates_to(theirs.from_discrete_laplace_mechanism)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_discrete_laplace_mechanism)
 def from_discrete_laplace_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of integer noise on a Poisson sample: P[n] is proportional to e^(-``parameter`` |n|)."""
     scale = invert_event_parameter_down("parameter", given.parameter)
@@ -235,7 +235,7 @@ def from_discrete_laplace_mechanism(given: Any) -> m.Mechanism:
     return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-@_leave_lower_estimates_to(theirs.from_discrete_gaussian_mechanism)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_discrete_gaussian_mechanism)
 def from_discrete_gaussian_mechanism(given: Any) -> m.Mechanism:
     """Returns the distribution of integer noise on a Poisson sample.
 
@@ -244,7 +244,7 @@ def from_discrete_gaussian_mechanism(given: Any) -> m.Mechanism:
     return _sample_pld_mechanism(noise, given.sampling_prob)
 
 
-@_leave_lower_estimates_to(theirs.from_mixture_gaussian_mechanism)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_mixture_gaussian_mechanism)
 def from_mixture_gaussian_mechanism(given: Any) -> m.Mechanism | None:
     """Returns the distribution of Gaussian noise on a sum whose sensitivity is drawn by ``sampling_probs``."""
     event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
@@ -253,7 +253,7 @@ def from_mixture_gaussian_mechanism(given: Any) -> m.Mechanism | None:
     return read_gaussian_mixture_event(event, EventReading(ADD_OR_REMOVE))
 
 
-@_leave_lower_estimates_to(theirs.from_randomized_response)
+@_leave_lower_estimates_to_dp_accounting(theirs.from_randomized_response)
 def from_randomized_response(given: Any) -> m.Mechanism | None:
     """Returns the distribution of randomised response.
 
@@ -264,7 +264,9 @@ def from_randomized_response(given: Any) -> m.Mechanism | None:
     _check.probability("noise_parameter", given.noise_parameter)
     _check.check_count_argument("num_buckets", given.num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(given.noise_parameter, given.num_buckets)
-    return read_randomized_response_event(event, EventReading.check_and_make(given.neighboring_relation, None))
+    return read_randomized_response_event(
+        event, EventReading.check_and_make_dp_accounting_reading(given.neighboring_relation, None)
+    )
 
 
 def from_truncated_subsampled_gaussian_mechanism(
@@ -278,7 +280,7 @@ def from_truncated_subsampled_gaussian_mechanism(
     neighboring_relation: Any = ADD_OR_REMOVE,
 ) -> Any:
     """Returns the distribution of Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
-    relation = EventReading.check_and_make(neighboring_relation, None).relation
+    relation = EventReading.check_and_make_dp_accounting_reading(neighboring_relation, None).relation
     gaussian = m.Gaussian(noise_multiplier)
     cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
     return _make_certified_pld(_translate_pld_mechanism(cut, relation), value_discretization_interval)

@@ -172,7 +172,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             self._divisor = None
         optimizer, loader = made[1], made[-1]
         if isinstance(optimizer, ExactOpacusOptimizer):
-            optimizer.follow_loader(loader)
+            optimizer.follow_opacus_loader(loader)
             optimizer.attach_step_hook(_build_opacus_step_hook(self.accountant, 1 / len(loader), poisson_sampling))
         return made
 

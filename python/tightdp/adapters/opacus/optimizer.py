@@ -12,14 +12,14 @@ from opacus import optimizers
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
 from ..._support import _check
-from ...release import clipping
-from ...release.gradients import clipped_sum, exact_grid
-from ...release.noise import Philox, RandomSource
-from ...release.noisy_sums import add_noise
+from ...clipping_and_noise import clipping
+from ...clipping_and_noise.gradients import clipped_sum, exact_grid
+from ...clipping_and_noise.noise import Philox, RandomSource
+from ...clipping_and_noise.noisy_sums import add_noise
 from .sampler import CountingOpacusSampler, make_opacus_sampler_count
 
 if TYPE_CHECKING:
-    from ...release.clipping import Arithmetic
+    from ...clipping_and_noise.clipping import Arithmetic
 
 _Base: Any = object
 """Base class of ``ExactOpacusOptimizer``. In each subclass, one of Opacus' optimisers comes next in the method
@@ -87,11 +87,11 @@ class ExactOpacusOptimizer(_Base):
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
-            self._check_bounds(optimizer, options["max_grad_norm"])
+            self._check_opacus_bounds(optimizer, options["max_grad_norm"])
         super().__init__(optimizer, generator=generator, **options)
-        self._check_options()
+        self._check_opacus_options()
 
-    def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
+    def _check_opacus_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
         """Raises ValueError unless ``max_grad_norm`` is one bound or, with per-layer clipping, one bound for each
         parameter.
 
@@ -104,7 +104,7 @@ class ExactOpacusOptimizer(_Base):
         if not isinstance(max_grad_norm, (list, tuple)) or len(max_grad_norm) != count:
             raise ValueError(f"max_grad_norm must be a list of {count} bounds, one a parameter, got {max_grad_norm!r}")
 
-    def _check_options(self) -> None:
+    def _check_opacus_options(self) -> None:
         bounds = getattr(self, "max_grad_norms", None)
         check_opacus_noise(self.noise_multiplier, self.max_grad_norm if bounds is None else bounds)
         if self.loss_reduction == "mean":
@@ -114,7 +114,7 @@ class ExactOpacusOptimizer(_Base):
         """Returns the state without the loader and without the sums, which have no noise until the step ends."""
         return {**self.__dict__, "_sums": None, "_loader": None}
 
-    def follow_loader(self, loader: Any) -> None:
+    def follow_opacus_loader(self, loader: Any) -> None:
         """Makes the optimiser use the batch counter of the loader's sampler from now on.
 
         If an iteration over the loader is abandoned before a step, the sums of the iteration are dropped when the next
@@ -137,7 +137,7 @@ class ExactOpacusOptimizer(_Base):
 
         If ``do_skip`` is false, that call ends the step.
         """
-        self._drop_abandoned_sums()
+        self._drop_abandoned_opacus_sums()
         if self._loader is not None:
             self._loader[0].skips = True
         self._signalled.append(self._count_drawn_batches())
@@ -152,7 +152,7 @@ class ExactOpacusOptimizer(_Base):
     def _count_drawn_batches(self) -> int | None:
         return None if self._loader is None else self._loader[0].drawn
 
-    def _drop_abandoned_sums(self) -> None:
+    def _drop_abandoned_opacus_sums(self) -> None:
         """Drops the sums of an abandoned iteration over the loader, if another iteration has begun since.
 
         The calls of ``signal_skip_step`` of the abandoned iteration are forgotten, too.
@@ -182,26 +182,26 @@ class ExactOpacusOptimizer(_Base):
 
     def clip_and_accumulate(self) -> None:
         """Adds the clipped sums of the examples in ``grad_sample`` to ``summed_grad``."""
-        self._drop_abandoned_sums()
+        self._drop_abandoned_opacus_sums()
         parameters = self.params
         for p in parameters:
             _check_processed_flag(p.grad_sample)
             if p.summed_grad is not None:
                 _check_processed_flag(p.summed_grad)
         batches = _collect_opacus_grad_samples(self, parameters)
-        sums, begun = self._begin_step_sums(parameters, batches[0])
+        sums, begun = self._begin_opacus_step_sums(parameters, batches[0])
         for batch in batches:
             exact = sums.grid is not None
             clipped_sum(batch, sums.bounds, out=sums.totals, accumulate=begun, arithmetic="exact" if exact else "float")
             begun = True
-        self._count_batches_of_step(sums, len(batches))
+        self._count_batches_of_opacus_step(sums, len(batches))
         self._sums = sums
         sums.shown = [sums.convert_to_floats(i, p) for i, p in enumerate(parameters)]
         for p, shown in zip(parameters, sums.shown, strict=True):
             p.summed_grad = shown
             _mark_as_processed(p.grad_sample)
 
-    def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
+    def _count_batches_of_opacus_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds to ``sums.batches`` the number of the loader's batches that were not counted before.
 
         ``physical`` is the number of physical batches that were added to the sums. Each of them counts as a batch of
@@ -216,7 +216,7 @@ class ExactOpacusOptimizer(_Base):
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
 
-    def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
+    def _begin_opacus_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
         """Returns the sums to which a batch is to be added, and whether these sums already hold a part of this step."""
         _check_noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._get_norm_bounds(), self._sums

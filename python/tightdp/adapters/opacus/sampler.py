@@ -10,7 +10,7 @@ from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSample
 from torch.utils.data import BatchSampler
 
 from ..._support import _check
-from ...release.noise import SecureRandom
+from ...clipping_and_noise.noise import SecureRandom
 
 _Base: Any = object
 
@@ -28,14 +28,14 @@ class CountingOpacusSampler(_Base):
 
     def __iter__(self) -> Iterator[list[int]]:
         self.iterations += 1
-        return self._count_drawn(self._draw_batches(), self.iterations)
+        return self._count_batches_drawn_by_opacus(self._draw_batches(), self.iterations)
 
     def _draw_batches(self) -> Iterator[list[int]]:
         """Yields the batches of the next class in the method resolution order."""
         batches: Iterator[list[int]] = super().__iter__()
         return batches
 
-    def _count_drawn(self, batches: Iterator[list[int]], iteration: int) -> Iterator[list[int]]:
+    def _count_batches_drawn_by_opacus(self, batches: Iterator[list[int]], iteration: int) -> Iterator[list[int]]:
         for batch in batches:
             if self.skips and iteration != self.iterations:
                 raise RuntimeError(

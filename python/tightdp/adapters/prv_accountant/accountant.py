@@ -51,29 +51,38 @@ class PRVAccountant:
         self.eps_error = _check.positive("eps_error", eps_error)
         self.delta_error = _check.positive("delta_error", delta_error)
         self.eps_max = None if eps_max is None else _check.positive("eps_max", eps_max)
-        self.max_self_compositions = self._check_composition_counts(
+        self.max_self_compositions = self._check_prv_accountant_counts(
             "max_self_compositions", max_self_compositions, least=1
         )
-        self._found = [prv._build_mechanisms() for prv in self.prvs]
-        own = any(type(prv)._build_mechanisms is PrivacyRandomVariable._build_mechanisms for prv in self.prvs)
+        self._found = [prv._build_prv_accountant_mechanisms() for prv in self.prvs]
+        own = any(
+            type(prv)._build_prv_accountant_mechanisms is PrivacyRandomVariable._build_prv_accountant_mechanisms
+            for prv in self.prvs
+        )
         self._neighbors: Neighbors = "remove" if own else "add_or_remove"
 
     def compute_epsilon(self, delta: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
         """Returns bounds on epsilon at ``delta`` in (0, 1)."""
-        return self._ask_both_sides(num_self_compositions, lambda run: run.epsilon(delta, neighbors=self._neighbors))
+        return self._ask_both_sides_of_prv_accountant(
+            num_self_compositions, lambda run: run.epsilon(delta, neighbors=self._neighbors)
+        )
 
     def compute_delta(self, epsilon: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
         """Returns bounds on delta at any real ``epsilon``."""
-        return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
+        return self._ask_both_sides_of_prv_accountant(
+            num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors)
+        )
 
     def compute_composition(
         self, num_self_compositions: int | Sequence[int] | None = None
     ) -> ComposedPrivacyRandomVariables:
         """Returns the composed variables, which have methods for epsilon and delta."""
-        self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # this checks the counts
+        self._ask_both_sides_of_prv_accountant(
+            num_self_compositions, lambda run: Bound(0.0, 0.0, "none")
+        )  # this checks the counts
         return ComposedPrivacyRandomVariables(self, num_self_compositions)
 
-    def _ask_both_sides(
+    def _ask_both_sides_of_prv_accountant(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
     ) -> Triple:
         """Returns a lower bound, the middle, and an upper bound of the quantity that ``ask`` bounds.
@@ -81,7 +90,7 @@ class PRVAccountant:
         Parameters are rounded to the more private side for the lower bound, and to the less private side for the upper
         bound.
         """
-        counts = self._check_composition_counts("num_self_compositions", num_self_compositions, least=0)
+        counts = self._check_prv_accountant_counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:
                 raise ValueError(f"num_self_compositions must be at most max_self_compositions, {most}, got {count}")
@@ -95,7 +104,7 @@ class PRVAccountant:
         lower, upper = (above if better == worse else ask(better)).lower, above.upper
         return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper
 
-    def _check_composition_counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
+    def _check_prv_accountant_counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
         if given is None:
             return [1] * len(self.prvs)
         counts = list(given) if isinstance(given, Iterable) else [given]

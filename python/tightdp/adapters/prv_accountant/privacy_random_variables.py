@@ -68,20 +68,20 @@ class PrivacyRandomVariable:
         """Probability that Y is infinite."""
         return 0.0
 
-    def _build_mechanisms(self) -> PRVAdapterMechanisms:
+    def _build_prv_accountant_mechanisms(self) -> PRVAdapterMechanisms:
         """Returns the mechanism of this loss as both ``worse`` and ``better``, since no parameter is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
         def evaluate_finite_part(t: NDArray[np.float64]) -> NDArray[np.float64]:
             return (1 - infinity) * np.asarray(self.cdf(t), dtype=np.float64)
 
-        high = self._find_edge(1.0)
-        low = -self._find_edge(-1.0)
+        high = self._find_prv_accountant_edge(1.0)
+        low = -self._find_prv_accountant_edge(-1.0)
         return PRVAdapterMechanisms.from_unrounded(
             PrivacyLoss.from_cdf(evaluate_finite_part, low=low, high=high, infinity=infinity, points=1 << 18)
         )
 
-    def _find_edge(self, sign: float) -> float:
+    def _find_prv_accountant_edge(self, sign: float) -> float:
         """Returns the smallest t among 2^-10, 2^-9, ..., 2^15 at which cdf(t) = 1, or 2^16 if there is none.
 
         If ``sign`` is -1, the condition is cdf(-t) = 0.
@@ -97,7 +97,7 @@ class _AdaptedPrivacyRandomVariable(PrivacyRandomVariable):
 
     _found: PRVAdapterMechanisms
 
-    def _build_mechanisms(self) -> PRVAdapterMechanisms:
+    def _build_prv_accountant_mechanisms(self) -> PRVAdapterMechanisms:
         return self._found
 
     def cdf(self, t: Any) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...records.numbers import (
     as_table_of_numbers,
     check_column_names,
-    convert_record_targets_to_doubles,
+    convert_record_numbers_to_doubles,
     refuse_dates,
 )
 
@@ -72,7 +72,7 @@ else:
 
         def validate_regression_numbers(y):
             """Returns y as a 1-D array of doubles. NaN and infinity are accepted. Errors do not quote a number."""
-            y = column_or_1d(convert_record_targets_to_doubles(y), warn=True)
+            y = column_or_1d(convert_record_numbers_to_doubles(y), warn=True)
             try:
                 return y.astype(np.float64)
             except (TypeError, ValueError, OverflowError):
@@ -153,7 +153,7 @@ else:
         def validate_regression_numbers(y):
             """Returns y as a 1-D array of doubles. NaN and infinity are accepted. Errors do not quote a number."""
             try:
-                y = np.asarray(convert_record_targets_to_doubles(y)).astype(np.float64)
+                y = np.asarray(convert_record_numbers_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
             if y.ndim != 1:

@@ -16,11 +16,11 @@ from ..blocks import (
     Rows,
     choose_block_float_type,
     count_block_rows,
-    join_weights_of_records,
-    validate_weights_of_records,
+    join_record_block_weights,
+    validate_record_block_weights,
 )
-from ..cells import as_targets_of_records
 from ..numbers import as_table_of_numbers
+from ..record_cells import as_targets_of_record_cells
 
 
 class ArrayBlocks(Blocks):
@@ -58,7 +58,7 @@ class ArrayBlocks(Blocks):
             X = X.tocsr()
         elif not isinstance(X, np.ndarray):
             X = as_table_of_numbers(X)
-        y = as_targets_of_records(y)
+        y = as_targets_of_record_cells(y)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
         if X.dtype.kind not in "bfiu":
@@ -68,7 +68,7 @@ class ArrayBlocks(Blocks):
         self._x, self._y, self.width, self.dtype = X, y, X.shape[1], choose_block_float_type(X.dtype)
         self.weighted = sample_weight is not None
         if self.weighted:
-            self._y = join_weights_of_records(y, validate_weights_of_records(sample_weight, len(y)))
+            self._y = join_record_block_weights(y, validate_record_block_weights(sample_weight, len(y)))
         given = None if rows is None else _check.check_count_argument("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 

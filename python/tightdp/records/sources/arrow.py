@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._support.files import open_regular_file
-from ..text import find_repeated_column_names, join_column_names, write_cell_as_text
+from ..text import find_repeated_column_names, join_record_column_names, write_record_cell_as_text
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """First bytes of Parquet files and of Arrow files."""
@@ -37,12 +37,12 @@ def read_cells_of_column_file(file: Path) -> dict[str, list[str]]:
     nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
     if nested:
         raise ValueError(
-            f"{file}: columns must hold numbers or text, and these hold neither: {join_column_names(nested)}"
+            f"{file}: columns must hold numbers or text, and these hold neither: {join_record_column_names(nested)}"
         )
     twice = find_repeated_column_names(table.column_names)
     if twice:
-        raise ValueError(f"{file}: columns named twice: {join_column_names(twice)}")
+        raise ValueError(f"{file}: columns named twice: {join_record_column_names(twice)}")
     return {
-        name: ["" if cell is None else write_cell_as_text(cell).strip() for cell in table[name].to_pylist()]
+        name: ["" if cell is None else write_record_cell_as_text(cell).strip() for cell in table[name].to_pylist()]
         for name in table.column_names
     }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..._support import _check
 from ..._support.files import check_regular_file
 from ..blocks import Blocks, count_block_rows
-from ..text import MISSING, is_text_encoding, join_column_names
+from ..text import MISSING, is_text_encoding, join_record_column_names
 
 FORMATS = "parquet", "arrow", "csv"
 """Names of the formats of files."""
@@ -118,12 +118,12 @@ class FileBlocks(Blocks):
         lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
             named = "label and columns" if weight is None else "label, weight and columns"
-            raise ValueError(f"{named} must be among {join_column_names(kinds)}: {', '.join(lacking)} is not")
+            raise ValueError(f"{named} must be among {join_record_column_names(kinds)}: {', '.join(lacking)} is not")
         self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
         together = [*self.columns, *self._others]
         if len(set(together)) < len(together) or not self.columns:
             raise ValueError("columns must be one or more different names, none of them that of label or weight")
-        in_csv, known = self._format == "csv", self._find_text_columns(kinds, texts)
+        in_csv, known = self._format == "csv", self._find_source_text_columns(kinds, texts)
         self.texts = {i: name for i, name in enumerate(self.columns) if name in known}
         others = [
             name
@@ -148,7 +148,7 @@ class FileBlocks(Blocks):
         given = None if rows is None else _check.check_count_argument("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 
-    def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
+    def _find_source_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
         """Returns the names of the columns of text.
 
         In CSV files these are the ``named`` columns. They are not guessed from the cells, which are private.
@@ -163,7 +163,7 @@ class FileBlocks(Blocks):
         return found
 
     def __iter__(self) -> Iterator[tuple[NDArray[Any], ...]]:
-        for batch in self._read_batches():
+        for batch in self._read_source_batches():
             columns = [
                 _read_arrow_texts(batch.column(i))
                 if i in self.texts
@@ -178,7 +178,7 @@ class FileBlocks(Blocks):
             weights = [_read_arrow_numbers(column, np.dtype(np.float64)) for column in batch.columns[self.width + 1 :]]
             yield features, _read_arrow_targets(batch.column(self.width)), *weights
 
-    def _read_batches(self) -> Iterator[Any]:
+    def _read_source_batches(self) -> Iterator[Any]:
         """Yields Arrow's batches of records in order, file by file and row group by row group.
 
         Arrow's own scanner is not used, because it reads so far ahead that its memory grows with the files.
@@ -194,13 +194,13 @@ class FileBlocks(Blocks):
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
                 if self._format == "csv" and path not in self._in_lines:
-                    self._check_lines(path, records)
+                    self._check_source_file_lines(path, records)
 
-    def _check_lines(self, path: str, records: int) -> None:
+    def _check_source_file_lines(self, path: str, records: int) -> None:
         """Raises ValueError unless each record is one line. A quote that is not closed would join later lines to its
         record."""
         lines, ended = 0, True
-        for text in self._decode_file(path):
+        for text in self._decode_source_file(path):
             ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
             lines += int(np.count_nonzero(~ends & np.concatenate([[ended], ends[:-1]])))
             ended = bool(ends[-1])
@@ -211,7 +211,7 @@ class FileBlocks(Blocks):
             )
         self._in_lines.add(path)
 
-    def _decode_file(self, path: str) -> Iterator[str]:
+    def _decode_source_file(self, path: str) -> Iterator[str]:
         """Yields the text of a CSV file, piece by piece."""
         decoder = codecs.getincrementaldecoder(self._written[1])()
         with _import_pyarrow().input_stream(path, compression="detect") as raw:
@@ -229,7 +229,7 @@ class FileBlocks(Blocks):
                     yield from file.iter_batches(self._rows, row_groups=[group], columns=names)
         elif self._format == "csv":
             csv: Any = import_module("pyarrow.csv")
-            with csv.open_csv(path, **self._build_csv_options(names)) as file:
+            with csv.open_csv(path, **self._build_source_csv_options(names)) as file:
                 yield from file
         else:
             arrow = _import_pyarrow()
@@ -244,7 +244,7 @@ class FileBlocks(Blocks):
         try:
             yield
         except _import_pyarrow().ArrowInvalid:
-            row = self._find_bad_row(path) if self._format == "csv" else None
+            row = self._find_bad_source_row(path) if self._format == "csv" else None
             where = "" if row is None else f" in row {row:,}, where the names are row 1"
             form = f"{self._format} in {self._written[1]}" if self._format == "csv" else self._format
             raise ValueError(
@@ -261,12 +261,12 @@ class FileBlocks(Blocks):
     def _build_encoding_error(self, path: str) -> ValueError:
         return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
-    def _find_bad_row(self, path: str) -> int | None:
+    def _find_bad_source_row(self, path: str) -> int | None:
         """Returns the number of the first row of a CSV file that cannot be read, or None if Arrow does not report it.
 
         Arrow counts rows only if a single thread reads the file."""
         csv: Any = import_module("pyarrow.csv")
-        options = self._build_csv_options([*self.columns, *self._others] if self.columns else None)
+        options = self._build_source_csv_options([*self.columns, *self._others] if self.columns else None)
         options["read_options"].use_threads = False
         try:
             with csv.open_csv(path, **options) as file:
@@ -296,10 +296,10 @@ class FileBlocks(Blocks):
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
         """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
-        form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
+        form = dataset.CsvFileFormat(**self._build_source_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
 
-    def _build_csv_options(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+    def _build_source_csv_options(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """Returns the options of Arrow's reader of CSV files, to read the columns ``names``, or all columns if given
         None."""
         csv: Any = import_module("pyarrow.csv")

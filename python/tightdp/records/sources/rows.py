@@ -24,9 +24,9 @@ from ..text import (
     MISSING,
     find_repeated_column_names,
     is_text_encoding,
-    join_column_names,
+    join_record_column_names,
     parse_cell_number,
-    write_cell_as_text,
+    write_record_cell_as_text,
 )
 from . import arrow
 
@@ -56,7 +56,7 @@ class TextFormat:
         if self.decimal not in (".", ","):
             raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
 
-    def is_missing(self, cell: str) -> bool:
+    def is_missing_in_source(self, cell: str) -> bool:
         """Returns whether the text of a cell is declared to stand for a missing value."""
         whole, mark, decimals = cell.partition(self.decimal)
         if mark and decimals and not decimals.strip("0") and parse_cell_number(cell, self.decimal) is not None:
@@ -108,26 +108,26 @@ class Rows:
             raise ValueError(
                 f"{file}: must be one file of records, and is a folder (in Python, FileBlocks reads those)"
             )
-        table = cls._read_cells(file, written)
+        table = cls._read_source_cells(file, written)
         columns = {
-            name: ["" if written.is_missing(cell) else cell for cell in cells] if written.missing else cells
+            name: ["" if written.is_missing_in_source(cell) else cell for cell in cells] if written.missing else cells
             for name, cells in table.columns.items()
         }
         return cls(table.file, columns, written.decimal)
 
     @classmethod
-    def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
+    def _read_source_cells(cls, file: Path, written: TextFormat) -> Rows:
         """Returns the cells as they are in the file, before ``missing`` is applied."""
         try:
             with open_regular_file(file) as raw:
                 start = raw.read(6)
                 if arrow.is_column_file(start):
-                    return cls._read_column_file(file)
+                    return cls._read_source_column_file(file)
                 compressed = start.startswith(b"\x1f\x8b")
                 raw.seek(0)
                 data = gzip.GzipFile(fileobj=raw) if compressed else raw
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
-                    return cls._parse_csv(file, text, written.delimiter)
+                    return cls._parse_source_csv(file, text, written.delimiter)
         except UnicodeError:
             name = "UTF-8" if written.encoding == TextFormat.encoding else written.encoding
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
@@ -137,7 +137,7 @@ class Rows:
             raise ValueError(f"{file}: {error}") from None
 
     @classmethod
-    def _read_column_file(cls, file: Path) -> Rows:
+    def _read_source_column_file(cls, file: Path) -> Rows:
         """Returns the cells of a Parquet or Arrow file."""
         cells = arrow.read_cells_of_column_file(file)
         if not cells:
@@ -147,7 +147,7 @@ class Rows:
         return cls(str(file), cells)
 
     @classmethod
-    def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
+    def _parse_source_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
         """Returns the table of CSV text.
 
         Raises ValueError, which names the line, for a row whose length differs from the header's.
@@ -159,7 +159,7 @@ class Rows:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
         twice = find_repeated_column_names(header)
         if twice:
-            raise ValueError(f"{file}: columns named twice: {join_column_names(twice)}")
+            raise ValueError(f"{file}: columns named twice: {join_record_column_names(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         before = reader.line_num
         for row in rows:
@@ -183,7 +183,7 @@ class Rows:
         return cls(str(file), dict(zip(header, cells, strict=True)))
 
     @classmethod
-    def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
+    def from_source_table(cls, table: Any, names: Sequence[str]) -> Rows:
         """Returns the columns ``names`` of a mapping, a data frame or ``Rows``. A cell that is None counts as missing.
 
         Raises ValueError if the table lacks one of the columns.
@@ -193,10 +193,12 @@ class Rows:
         lacking = [name for name in names if name not in table]
         if lacking:
             raise ValueError(
-                f"table must have the columns {join_column_names(names)}: it lacks {join_column_names(lacking)}"
+                f"table must have the columns {join_record_column_names(names)}: it lacks "
+                f"{join_record_column_names(lacking)}"
             )
         columns = {
-            name: ["" if cell is None else write_cell_as_text(cell).strip() for cell in table[name]] for name in names
+            name: ["" if cell is None else write_record_cell_as_text(cell).strip() for cell in table[name]]
+            for name in names
         }
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
@@ -205,25 +207,27 @@ class Rows:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def get_column(self, name: str) -> list[str]:
+    def get_source_column(self, name: str) -> list[str]:
         if name not in self.columns:
             hint = " (see --delimiter)" if len(self.columns) == 1 else ""
-            raise ValueError(f"{self.file}: no column {name!r}; there are {join_column_names(self.columns)}{hint}")
+            raise ValueError(
+                f"{self.file}: no column {name!r}; there are {join_record_column_names(self.columns)}{hint}"
+            )
         return self.columns[name]
 
     def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
         """Returns a mask of the records whose text in a column is not in ``values``. An empty cell is a text too."""
         known = frozenset(values)
-        return np.array([cell not in known for cell in self.get_column(name)])
+        return np.array([cell not in known for cell in self.get_source_column(name)])
 
-    def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
+    def read_source_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
         """Returns a column as finite numbers, with NaN for missing cells.
 
         Raises ValueError, which names the record, for text, for infinite numbers, and for missing cells unless
         ``allow_missing`` is True.
         """
-        out = np.empty(len(self.get_column(name)))
-        for record, cell in enumerate(self.get_column(name), start=1):
+        out = np.empty(len(self.get_source_column(name)))
+        for record, cell in enumerate(self.get_source_column(name), start=1):
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing, and train --fill")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...release.noise import RandomSource
+from ...clipping_and_noise.noise import RandomSource
 from . import collated_batch
 
 RecordIndices = npt.NDArray[np.intp]

@@ -76,7 +76,7 @@ def describe_batch_structure(batch: Any) -> Any:
     ) else batch
 
 
-def format_tensor_shape(tensor: Any) -> str:
+def format_batch_tensor_shape(tensor: Any) -> str:
     """Returns the shape for an error message. The first axis is shown as *, because its length may be private."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
@@ -98,7 +98,7 @@ def split_collated_batch(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
         if tensor.ndim == 0 or len(tensor) != records:
             raise ValueError(
                 f"collate_fn must make tensors whose first axis is that of the records: it made one of shape "
-                f"{format_tensor_shape(tensor)} with another length"
+                f"{format_batch_tensor_shape(tensor)} with another length"
             )
     return tensors, rebuild
 

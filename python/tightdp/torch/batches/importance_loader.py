@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...algorithms.building_blocks.importance import ImportanceSampling
 from ...algorithms.dpis import DPIS
-from ...algorithms.shared.importance import ImportanceSampling
-from ...release.noise import RandomSource
-from ..plan.account import RunAccount
+from ...clipping_and_noise.noise import RandomSource
 from ..plan.plan import Plan
-from ..randomness.key import RunKey
+from ..plan.run_account import RunAccount
 from ..randomness.process_group import World
+from ..randomness.run_key import RunKey
 from .batch_places import BatchPlaces, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
@@ -59,19 +59,19 @@ class ImportanceCandidates:
         assert isinstance(settings, DPIS)
         self._stages = ImportanceSampling(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
-    def must_renew_norm_bounds(self, number: int, records: int) -> bool:
+    def must_renew_importance_bounds(self, number: int, records: int) -> bool:
         """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
     def draw_candidate_rows(self, number: int) -> RecordIndices:
         """Draws the candidates of a step, and returns their indices in the data set."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
-        source = self._key.make_source_at(2 * number)
+        source = self._key.make_random_source_of_key(2 * number)
         rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
         self._coins = source.uniform(len(rows))
         return rows
 
-    def begin_norm_pass(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
+    def begin_norms_of_importance_batch(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
         ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which they arrive.
@@ -80,20 +80,20 @@ class ImportanceCandidates:
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
-    def note_gradient_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
+    def note_norms_of_importance_batch(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
         """Stores the norms of the next records, or 0 for a norm that is not finite. Returns the records' positions."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
-    def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    def select_rows_of_importance_batch(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Stores the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
-        at = self.note_gradient_norms(norms)
+        at = self.note_norms_of_importance_batch(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def renew_norm_bounds(self, world: World) -> npt.NDArray[np.float64]:
+    def renew_bounds_of_importance_batch(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
         # One process has the record's norm, and the other processes have 0. The bits of these numbers are added as
         # integers, so the sum has the bits of the norm.
@@ -105,9 +105,9 @@ class ImportanceCandidates:
             self._bounds[self._rows] = bounds
         return self._norms
 
-    def make_norm_noise_source(self, number: int) -> RandomSource:
+    def make_noise_source_of_importance_batch(self, number: int) -> RandomSource:
         """Returns the source of the noise for the released sum of norms that has this ``number``."""
-        return self._key.make_source_at(NORM_STREAMS + number)
+        return self._key.make_random_source_of_key(NORM_STREAMS + number)
 
 
 class ImportanceBatch(Batch):
@@ -123,20 +123,20 @@ class ImportanceBatch(Batch):
         super().__init__(loader, np.zeros(0, np.intp), iter(()))
 
     @property
-    def _digest_rows(self) -> bytes:
-        return repr((self.loader.must_look_at_all, len(self.loader.dataset))).encode()
+    def _digest_batch_rows(self) -> bytes:
+        return repr((self.loader.must_look_at_importance_norms, len(self.loader.dataset))).encode()
 
-    def _read_before_draw(self) -> Iterator[tuple[Any, int]] | None:
-        if not self.loader.must_look_at_all:
+    def _read_batch_before_draw(self) -> Iterator[tuple[Any, int]] | None:
+        if not self.loader.must_look_at_importance_norms:
             return None
-        self._places, parts = self.loader.share_all_records()
+        self._places, parts = self.loader.share_records_of_importance_batch()
         return parts
 
     def parts(self) -> Iterator[tuple[Any, int]]:
         super().parts()
-        return self._draw_candidates(self.loader.next_step)
+        return self._draw_rows_of_importance_batch(self.loader.next_step)
 
-    def _draw_candidates(self, number: int) -> Iterator[tuple[Any, int]]:
+    def _draw_rows_of_importance_batch(self, number: int) -> Iterator[tuple[Any, int]]:
         self._rows, (self._places, parts) = self.loader.draw_candidate_share(number)
         yield from parts
 
@@ -172,24 +172,27 @@ class ImportanceLoader(RunLoader):
         return self._reach * super()._expected_batch_records
 
     @property
-    def must_look_at_all(self) -> bool:
+    def must_look_at_importance_norms(self) -> bool:
         """Whether the norms of all records must be computed before the next step."""
-        return self.candidates.must_renew_norm_bounds(self.next_step, len(self.dataset))
+        return self.candidates.must_renew_importance_bounds(self.next_step, len(self.dataset))
 
-    def share_all_records(self) -> Share:
+    def share_records_of_importance_batch(self) -> Share:
         """Returns the share of all records that this process reads."""
-        return self._share_batch_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+        return self._share_rows_of_importance_batch(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def draw_candidate_share(self, number: int) -> tuple[RecordIndices, Share]:
         """Draws the candidates of a step, and returns all of them and the share that this process reads."""
         self.candidates.follow_plan(self._account.current_plan)
         rows = self.candidates.draw_candidate_rows(number)
-        return rows, self._share_batch_rows(rows, 2 * number, everyone=False)
+        return rows, self._share_rows_of_importance_batch(rows, 2 * number, everyone=False)
 
-    def _share_batch_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
+    def _share_rows_of_importance_batch(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
+        """Returns the places of the drawn records in physical batches, and the parts that this rank reads."""
         placed = self._place_batch_rows(np.arange(len(rows)), number)
-        own = self._cut_physical_batches(placed)
-        self.candidates.begin_norm_pass(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
+        own = self._cut_physical_batches_of_loader(placed)
+        self.candidates.begin_norms_of_importance_batch(
+            rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone
+        )
         draw = next(self._draws)
         parts = chain.from_iterable(
             map(self._check_batch_parts, self._read_batch_parts((draw, rows[each]) for each in own))
@@ -200,8 +203,8 @@ class ImportanceLoader(RunLoader):
         for _ in range(steps):
             yield ImportanceBatch(self)
 
-    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
-        found = super()._cut_physical_batches(rows)
+    def _cut_physical_batches_of_loader(self, rows: RecordIndices) -> list[RecordIndices]:
+        found = super()._cut_physical_batches_of_loader(rows)
         if self.physical_batch_size is not None:
             return found
         size = math.ceil(self._expected_batch_records)

@@ -15,17 +15,17 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default
 
 from ..._support import _check
 from ...accounting.running_accounts.filters import BudgetExceeded
-from ...release.noise import RandomSource, resolve_random_source
-from ...release.sampling import draw_poisson_sample
-from ..plan.account import RunAccount
+from ...clipping_and_noise.noise import RandomSource, resolve_random_source
+from ...clipping_and_noise.sampling import draw_poisson_sample
+from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
     RunCoins,
-    draw_order_of_checks,
-    read_parts_without_trace,
+    draw_random_order_of_checks,
     restore_numpy_and_random,
+    yield_parts_with_restored_generators,
 )
-from ..randomness.key import RunKey
 from ..randomness.process_group import World
+from ..randomness.run_key import RunKey
 from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_physical_batch_size, draw_batch_places
 from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_dataset_reads_repeat
 
@@ -61,7 +61,7 @@ class Batch:
     >>> from tightdp.torch import PoissonLoader
     >>> loader = PoissonLoader(torch.utils.data.TensorDataset(torch.arange(6.0)), sampling_probability=1.0)
     >>> batch = next(iter(loader))
-    >>> [count for _, count in batch.parts()], batch.is_used
+    >>> [count for _, count in batch.parts()], batch.is_used_batch
     ([6], True)
     """
 
@@ -73,23 +73,23 @@ class Batch:
             [loader._make_batch_places(cut) for cut in loader._cut_physical_places(rows)]
         )
 
-    def _copy_rows(self) -> RecordIndices:
+    def _copy_rows_of_batch(self) -> RecordIndices:
         """The records' indices in the data set. The array is a copy, so changes to it change no step."""
         return np.array(self._rows)
 
-    rows = property(_copy_rows)
+    rows = property(_copy_rows_of_batch)
 
     @property
-    def is_used(self) -> bool:
+    def is_used_batch(self) -> bool:
         """Whether ``parts`` was called."""
         return self._parts is None
 
     @property
-    def _digest_rows(self) -> bytes:
+    def _digest_batch_rows(self) -> bytes:
         """Digest of the sample. The processes of a run compare it, to check that they drew the same records."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
-    def _read_before_draw(self) -> Iterator[Part] | None:
+    def _read_batch_before_draw(self) -> Iterator[Part] | None:
         """Returns the parts whose gradient norms are computed before the records of this step are drawn.
 
         Returns None for a Poisson sample, which is drawn without norms.
@@ -206,13 +206,13 @@ class PoissonLoader:
         """Yields ``steps`` batches. PyTorch's loader may read ahead. Later batches are then drawn early."""
         drawn: deque[RecordIndices] = deque()
 
-        def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
+        def draw_pieces_of_batches() -> Iterator[tuple[int, RecordIndices]]:
             for rows in self._draw_rows_of_batches(steps):
                 drawn.append(rows)
                 number = next(self._draws)
-                yield from ((number, piece) for piece in self._cut_physical_batches(rows))
+                yield from ((number, piece) for piece in self._cut_physical_batches_of_loader(rows))
 
-        parts, ahead = iter(self._read_batch_parts(draw_pieces())), deque[Any]()
+        parts, ahead = iter(self._read_batch_parts(draw_pieces_of_batches())), deque[Any]()
         for _ in range(steps):
             # Reading the next part draws batches until one of them has records, or until the last batch is drawn.
             if not drawn:
@@ -224,7 +224,7 @@ class PoissonLoader:
 
     def _take_batch_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
         """Yields the parts of one batch. Parts that were read ahead come first."""
-        for _ in self._cut_physical_batches(rows):
+        for _ in self._cut_physical_batches_of_loader(rows):
             yield from self._check_batch_parts(ahead.popleft() if ahead else next(parts))
 
     def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
@@ -235,7 +235,7 @@ class PoissonLoader:
         rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _cut_physical_batches(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_physical_batches_of_loader(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the records of each physical batch, which go through the model together."""
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
@@ -254,17 +254,17 @@ class PoissonLoader:
 
     def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece. A piece is a pair of a draw's number and some records' indices."""
-        if self._is_plain_tensors:
+        if self._is_batch_of_plain_tensors:
             tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_parts_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
+        return yield_parts_with_restored_generators(iter(self._make_torch_loader(self._seed_records_of_batch(pieces))))
 
     @property
-    def _is_plain_tensors(self) -> bool:
+    def _is_batch_of_plain_tensors(self) -> bool:
         """Whether records are rows of tensors, which need not be read one by one."""
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
-    def _seed_records(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
+    def _seed_records_of_batch(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
         """Yields, for each piece, pairs of a record's index and the seed for reading this record."""
         for number, piece in pieces:
             yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
@@ -298,7 +298,7 @@ class RunLoader(PoissonLoader):
     ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._account, self._key, self._world, self._coins = account, key, world, key.make_coins()
+        self._account, self._key, self._world, self._coins = account, key, world, key.make_random_coins_of_key()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
             self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
@@ -310,14 +310,17 @@ class RunLoader(PoissonLoader):
         return chain.from_iterable(self._read_batch_parts(iter(alone)))
 
     def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        with self._account.end_on_error():
+        with self._account.end_planned_run_on_error():
             yield from super()._read_batch_parts(pieces)
 
     def read_records_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
         reader = DatasetReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
-            return [reader.read_with_content((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
+            return [
+                reader.read_record_content_for_batch((int(i), self._coins.make_record_seed(number, int(i))))
+                for i in rows
+            ]
 
     def _check_dataset_reading(self) -> None:
         """Reads some random records repeatedly. Raises ValueError if a record depends on records read before it."""
@@ -326,7 +329,7 @@ class RunLoader(PoissonLoader):
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
         ]
         drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
-        order = draw_order_of_checks(REPEATED_RECORDS, self._coins.make_common_seed(number))
+        order = draw_random_order_of_checks(REPEATED_RECORDS, self._coins.make_common_seed(number))
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             check_dataset_reads_repeat(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
@@ -334,7 +337,9 @@ class RunLoader(PoissonLoader):
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._place_batch_rows(self._draw_rows_of_batch(self._key.make_source_at(number)), 2 * number)
+            yield self._place_batch_rows(
+                self._draw_rows_of_batch(self._key.make_random_source_of_key(number)), 2 * number
+            )
 
     @property
     def _expected_batch_records(self) -> float:
@@ -348,7 +353,9 @@ class RunLoader(PoissonLoader):
         """
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return draw_batch_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
+        return draw_batch_places(
+            rows, self.physical_batch_size, self._key.make_random_source_of_key(PLACE_STREAMS + number)
+        )
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
@@ -373,9 +380,9 @@ class RunLoader(PoissonLoader):
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
-        if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
+        if len(self.dataset) and not self._is_batch_of_plain_tensors and self._account.charged_steps >= self._look_at:
             self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
-            with self._account.end_on_error():
+            with self._account.end_planned_run_on_error():
                 self._check_dataset_reading()
         return self._yield_step_batches(min(self.steps, left))
 

@@ -24,9 +24,9 @@ class AloneRead(NamedTuple):
 
     batch: Any
     raw: Any
-    """Result of ``describe_tensor_content`` for the record that the data set returned."""
+    """Result of ``describe_record_content_for_batch`` for the record that the data set returned."""
     collated: Any
-    """Result of ``describe_tensor_content`` for ``batch``."""
+    """Result of ``describe_record_content_for_batch`` for ``batch``."""
 
 
 class DatasetReader(Dataset[Any]):
@@ -44,7 +44,7 @@ class DatasetReader(Dataset[Any]):
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
         # The copy is made before the next record is read, because a data set may use one buffer for all records.
-        return copy_tensors_of_record(self.collate_alone(self.read_uncollated(drawn)))
+        return copy_tensors_of_record(self.collate_single_record_batch(self.read_uncollated(drawn)))
 
     def read_uncollated(self, drawn: tuple[int, int]) -> Any:
         """Returns the record of the data set at an index, before it is collated."""
@@ -52,15 +52,15 @@ class DatasetReader(Dataset[Any]):
         seed_global_generators(seed)
         return self._dataset[index]
 
-    def collate_alone(self, record: Any) -> Any:
+    def collate_single_record_batch(self, record: Any) -> Any:
         return record if self._collate is None else self._collate([record])
 
-    def read_with_content(self, drawn: tuple[int, int]) -> AloneRead:
+    def read_record_content_for_batch(self, drawn: tuple[int, int]) -> AloneRead:
         """Reads and collates a record, and describes its content after reading and after collating."""
         record = self.read_uncollated(drawn)
-        raw = describe_tensor_content(record)
-        batch = copy_tensors_of_record(self.collate_alone(record))
-        return AloneRead(batch, raw, describe_tensor_content(batch))
+        raw = describe_record_content_for_batch(record)
+        batch = copy_tensors_of_record(self.collate_single_record_batch(record))
+        return AloneRead(batch, raw, describe_record_content_for_batch(batch))
 
 
 def copy_tensors_of_record(x: Any) -> Any:
@@ -93,11 +93,11 @@ class RecordCollator:
         self._join, self._in_order = join_collated_records if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
-        groups = group_tensor_forms(map(describe_tensor_form, records), in_order=self._in_order)
+        groups = group_record_forms_for_batch(map(describe_record_form_for_batch, records), in_order=self._in_order)
         return [(self._join([records[i] for i in group]), len(group)) for group in groups]
 
 
-def group_tensor_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
+def group_record_forms_for_batch(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
     """Returns a list of positions for each form. With ``in_order`` a new list begins wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
@@ -108,16 +108,16 @@ def group_tensor_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[
     return list(groups.values())
 
 
-def describe_tensor_form(x: Any) -> Any:
+def describe_record_form_for_batch(x: Any) -> Any:
     """Returns the structure, types and shapes of a record, without its values."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape
     if isinstance(x, Mapping):
-        return type(x), *((key, describe_tensor_form(inner)) for key, inner in x.items())
+        return type(x), *((key, describe_record_form_for_batch(inner)) for key, inner in x.items())
     if isinstance(x, (list, tuple)):
-        return type(x), *map(describe_tensor_form, x)
+        return type(x), *map(describe_record_form_for_batch, x)
     return type(x)
 
 
@@ -156,17 +156,19 @@ def _describe_collated_record(record: Any) -> Any:
     ]
 
 
-def describe_tensor_content(x: Any) -> Any:
+def describe_record_content_for_batch(x: Any) -> Any:
     """Returns the form and the bytes of ``x``, for comparison with a later reading of the same record.
 
     An object that cannot be pickled is described by its type alone.
     """
     if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
-        return describe_tensor_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        return describe_record_form_for_batch(x), x.detach().cpu().contiguous().view(-1).view(
+            torch.uint8
+        ).numpy().tobytes()
     if isinstance(x, Mapping):
-        return type(x), [(key, describe_tensor_content(inner)) for key, inner in x.items()]
+        return type(x), [(key, describe_record_content_for_batch(inner)) for key, inner in x.items()]
     if isinstance(x, (list, tuple)):
-        return type(x), [describe_tensor_content(inner) for inner in x]
+        return type(x), [describe_record_content_for_batch(inner) for inner in x]
     try:
         return type(x), pickle.dumps(x)
     except (pickle.PicklingError, TypeError, AttributeError):

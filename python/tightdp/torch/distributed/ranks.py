@@ -15,8 +15,8 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Number of integers in each message of ``run_together``. As this number is fixed, ranks that make different calls can
-still exchange messages and detect the difference."""
+"""Number of integers in each message of ``run_ranks_together``. As this number is fixed, ranks that make different
+calls can still exchange messages and detect the difference."""
 
 
 class Ranks(World):
@@ -31,11 +31,11 @@ class Ranks(World):
         self._device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     @contextmanager
-    def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
+    def run_ranks_together(self, what: str, **facts: Fact) -> Iterator[None]:
         """Runs the ``with`` body. Then compares the ranks' calls (``what``), the success of their bodies, and their
         facts.
 
-        A fact is a function whose value must be the same on all ranks (``World.run_together``).
+        A fact is a function whose value must be the same on all ranks (``World.run_ranks_together``).
         """
         try:
             yield
@@ -59,20 +59,20 @@ class Ranks(World):
 
     def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         found = b""
-        with self.run_together(what):
-            if self.is_first:
+        with self.run_ranks_together(what):
+            if self.is_first_rank:
                 found = json.dumps(function()).encode()
         return json.loads(self.broadcast_bytes(found))
 
     def broadcast_bytes(self, data: bytes) -> bytes:
         """Returns the first rank's ``data`` on every rank."""
         size = torch.tensor([len(data)], device=self._device)
-        self._call_group(partial(dist.broadcast, size, group=self._group, group_src=0))
+        self._call_group_of_ranks(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
-        if self.is_first and data:
+        if self.is_first_rank and data:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         if len(held):
-            self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
+            self._call_group_of_ranks(partial(dist.broadcast, held, group=self._group, group_src=0))
         return bytes(held.cpu().numpy())
 
     def copy_from_first_rank(self, tensors: list[Any]) -> None:
@@ -80,7 +80,7 @@ class Ranks(World):
         for tensor in tensors:
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
             held = plain.view(torch.uint8) if plain.numel() else plain  # every backend can send bytes
-            self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
+            self._call_group_of_ranks(partial(dist.broadcast, held, group=self._group, group_src=0))
             if plain.data_ptr() != tensor.data_ptr():  # if ``plain`` is a copy of ``tensor``
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
@@ -88,7 +88,7 @@ class Ranks(World):
     def add_over_ranks(self, integers: Any) -> None:
         """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64."""
         held = integers.to(self._device)
-        self._call_group(partial(dist.all_reduce, held, group=self._group))
+        self._call_group_of_ranks(partial(dist.all_reduce, held, group=self._group))
         if held is not integers:
             integers.copy_(held)
 
@@ -96,10 +96,10 @@ class Ranks(World):
         """Sends the numbers to all ranks, and returns those of every rank, padded with zeros."""
         own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
         found = [torch.empty_like(own) for _ in range(self.size)]
-        self._call_group(partial(dist.all_gather, found, own, group=self._group))
+        self._call_group_of_ranks(partial(dist.all_gather, found, own, group=self._group))
         return [each.tolist() for each in found]
 
-    def _call_group(self, call: Callable[[], Any]) -> None:
+    def _call_group_of_ranks(self, call: Callable[[], Any]) -> None:
         if not self._lost:
             try:
                 call()

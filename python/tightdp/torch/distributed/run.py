@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ...release import clipping
+from ...clipping_and_noise import clipping
 from ..gradient_sums.base_sums import GradientSums
-from ..gradient_sums.sum_noise import add_noise_of_rank
+from ..gradient_sums.sum_noise import add_rank_noise_to_gradient_sums
 from ..run.private_run import PrivateRun
 from .ranks import Ranks
 
@@ -27,21 +27,21 @@ class SharedRun(PrivateRun):
         super().__init__(*parts, world=world, **options)
         self._ranks = world
 
-    def _restore_saved(self) -> None:
+    def _restore_saved_tensors_of_run(self) -> None:
         """Gives all ranks the model of the first rank, and the tensors that the first rank's checkpoint saved."""
-        with self._world.run_together("the checkpoint"):
-            super()._restore_saved()
+        with self._world.run_ranks_together("the checkpoint"):
+            super()._restore_saved_tensors_of_run()
         self._ranks.copy_from_first_rank([*self.model.parameters(), *self.model.buffers()])
         if self.has_checkpoint:
             file = BytesIO()
-            if self._ranks.is_first:
-                torch.save({**self._collect_tensors(), "model": None}, file)
+            if self._ranks.is_first_rank:
+                torch.save({**self._collect_tensors_of_run(), "model": None}, file)
             data = self._ranks.broadcast_bytes(file.getvalue())
-            if not self._ranks.is_first:
+            if not self._ranks.is_first_rank:
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
-                self._load_tensors({**found, "model": self.model.state_dict()})
+                self._load_tensors_of_run({**found, "model": self.model.state_dict()})
 
-    def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
+    def _release_sums_of_run(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
         All noise is from the stream of the step. Each rank adds the noise to its share of the elements, and then the
@@ -49,8 +49,8 @@ class SharedRun(PrivateRun):
         """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
-        stream = self._make_noise_source().stream()
+        stream = self._make_noise_source_of_run().stream()
         deviation = clipping.convert_deviation_to_grid(self.plan.grid_step, self._account.current_plan.noise_deviation)
-        add_noise_of_rank(stream, deviation, flat, start, end)
+        add_rank_noise_to_gradient_sums(stream, deviation, flat, start, end)
         self._ranks.add_over_ranks(flat)
         return sums.estimate_mean_gradient(totals)

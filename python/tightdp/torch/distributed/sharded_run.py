@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..model_checks.model_checks import is_sharded_parameter
+from ..model_checks.model_checks import is_sharded_model_parameter
 from ..randomness.process_group import World
 from .ranks import Ranks
 from .run import SharedRun
@@ -36,22 +36,23 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        self._check_owner()  # before shards are exchanged, because only the process that made the run may exchange them
+        # Only the process that made the run may exchange shards.
+        self._check_owner_of_private_run()
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
-    def _check_parameters(self) -> dict[str, Any]:
+    def _check_parameters_of_run(self) -> dict[str, Any]:
         if self._whole:
             return self._whole
         reshard_model(self.model)
-        return super()._check_parameters()
+        return super()._check_parameters_of_run()
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
         """Puts whole parameters in place of sharded ones, and removes FSDP2's hooks, during the ``with`` body."""
-        trained = self._check_parameters()
+        trained = self._check_parameters_of_run()
         modules = list(self.model.modules())
-        places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded_parameter(p)]
+        places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded_model_parameter(p)]
         hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
         whole = {id(p): self._gather_parameter(p) for p in dict.fromkeys(p for _, _, p in places)}
         self._sharded = trained
@@ -60,7 +61,7 @@ class ShardedRun(SharedRun):
             for module, name, p in places:
                 module._parameters[name] = whole[id(p)]
             for module, name, held in hooks:
-                others = ((key, hook) for key, hook in held.items() if not _is_fsdp_hook(hook))
+                others = ((key, hook) for key, hook in held.items() if not _is_hook_of_sharded_run(hook))
                 setattr(module, name, OrderedDict(others))
             yield
         finally:
@@ -82,39 +83,42 @@ class ShardedRun(SharedRun):
         whole.copy_(full)
         return whole
 
-    def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+    def _set_gradients_of_run(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer of each rank the rank's shard of the released gradients."""
         sharded = {name: self._sharded[name] for name in parameters}
         parts = (_take_local_shard(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
-        super()._set_gradients(sharded, parts)
+        super()._set_gradients_of_run(sharded, parts)
 
-    def _collect_tensors(self) -> dict[str, Any]:
+    def _collect_tensors_of_run(self) -> dict[str, Any]:
         """Returns whole tensors, as a run without sharding does. All ranks gather the tensors in the same order."""
         reshard_model(self.model)
-        return dict(_gather_sharded_tensors(super()._collect_tensors()))
+        return dict(_gather_sharded_tensors(super()._collect_tensors_of_run()))
 
-    def _load_tensors(self, found: dict[str, Any]) -> None:
+    def _load_tensors_of_run(self, found: dict[str, Any]) -> None:
+        """Gives each rank its own shards of whole tensors."""
         held = [p for group in self.optimizer.param_groups for p in group["params"]]
         of_optimizer = {
             i: {name: _take_local_shard(held[i], value) for name, value in state.items()}
             for i, state in found["optimizer"]["state"].items()
         }
         model = {name: _take_local_shard(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
-        super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
+        super()._load_tensors_of_run(
+            {**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}}
+        )
 
-    def _restore_saved(self) -> None:
+    def _restore_saved_tensors_of_run(self) -> None:
         """Gives each rank its own shards of the tensors that the first rank's checkpoint saved."""
         reshard_model(self.model)
         file = BytesIO()
-        with self._world.run_together("the checkpoint"):
-            found = self._read_saved()
+        with self._world.run_ranks_together("the checkpoint"):
+            found = self._read_saved_tensors_of_run()
             torch.save(found, file)
         found = torch.load(BytesIO(self._ranks.broadcast_bytes(file.getvalue())), map_location="cpu", weights_only=True)
-        with self._world.run_together("the checkpoint"):
+        with self._world.run_ranks_together("the checkpoint"):
             if found is not None:
-                self._load_tensors(found)
+                self._load_tensors_of_run(found)
         self._ranks.copy_from_first_rank(
-            [t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded_parameter(t)]
+            [t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded_model_parameter(t)]
         )
 
 
@@ -129,7 +133,7 @@ def reshard_model(model: Any) -> None:
 def check_model_sharding(model: Any, world: World) -> bool:
     """Tells whether the model is sharded. Raises ValueError if it is sharded over other processes than ``world``."""
     reshard_model(model)
-    meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded_parameter(p)}
+    meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded_model_parameter(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
         raise ValueError(
             f"model must be sharded over the processes that train it, {world.size} of them, got it sharded over "
@@ -143,7 +147,7 @@ def _take_local_shard(p: Any, whole: Any) -> Any:
 
     Any other value is returned unchanged.
     """
-    if not is_sharded_parameter(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
+    if not is_sharded_model_parameter(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
 
@@ -156,8 +160,8 @@ def _gather_sharded_tensors(found: Any) -> Any:
         return {key: _gather_sharded_tensors(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):
         return type(found)(map(_gather_sharded_tensors, found))
-    return found.detach().full_tensor().cpu() if is_sharded_parameter(found) else found
+    return found.detach().full_tensor().cpu() if is_sharded_model_parameter(found) else found
 
 
-def _is_fsdp_hook(hook: Any) -> bool:
+def _is_hook_of_sharded_run(hook: Any) -> bool:
     return str(getattr(hook, "__module__", "")).startswith(_FSDP)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from ..._support.device_probe import devices
-from ...release.noise import RandomSource
+from ...clipping_and_noise.noise import RandomSource
 from ..batches.batch_places import BatchPlaces
 from ..plan.plan import Plan
-from .sum_noise import add_noise_to_step_sums, release_integers_there
+from .sum_noise import add_noise_to_gradient_sums, release_gradient_sums_on_cuda
 
 
 class GradientSums:
@@ -20,22 +20,22 @@ class GradientSums:
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
-        self._kinds = _identify_model_parameters(parameters)
+        self._kinds = _identify_parameters_of_gradient_sums(parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters for which the sums were made, by name."""
         return self._parameters
 
-    def is_made_for(self, parameters: dict[str, Any]) -> bool:
+    def has_gradient_sums_for(self, parameters: dict[str, Any]) -> bool:
         """Tells whether the sums were made for these parameters."""
-        return _identify_model_parameters(parameters) == self._kinds
+        return _identify_parameters_of_gradient_sums(parameters) == self._kinds
 
     def follow_plan(self, plan: Plan) -> None:
         """Uses ``plan`` from now on. This plan may differ from the earlier plan only in its noise and its divisor."""
         self._plan = plan
 
-    def clear_totals(self) -> None:
+    def clear_gradient_sums(self) -> None:
         """Sets the sums to zero before the next step."""
         for total in self._totals:
             total.zero_()
@@ -46,7 +46,7 @@ class GradientSums:
         raise NotImplementedError
 
     @property
-    def is_one_by_one(self) -> bool:
+    def has_gradients_one_by_one(self) -> bool:
         """Whether records go through the model one after the other, as in plain PyTorch."""
         return False
 
@@ -67,7 +67,7 @@ class GradientSums:
         """
         raise NotImplementedError
 
-    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+    def find_per_example_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
         """Returns the unclipped gradients of some records, a tensor of shape (records, *shape) for each parameter."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class GradientSums:
         raise NotImplementedError
 
 
-def _identify_model_parameters(parameters: dict[str, Any]) -> list[Any]:
+def _identify_parameters_of_gradient_sums(parameters: dict[str, Any]) -> list[Any]:
     """Returns the identity, type and device of each parameter. ``model.to`` may change the type and the device."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
@@ -107,7 +107,7 @@ class IntegerSums(GradientSums):
     _flat: Any
     """Vector of all totals. The totals are views of its memory (``make_integer_gradient_sums``)."""
     _device: Any
-    """CUDA device on which the sums are released (``find_device_of_sums``), or None."""
+    """CUDA device on which the sums are released (``find_device_of_gradient_sums``), or None."""
 
     def convert_to_floats(self) -> list[Any]:
         _, totals = self.integers()
@@ -116,29 +116,29 @@ class IntegerSums(GradientSums):
     def integers(self) -> tuple[Any, list[Any]]:
         """Returns the sums in host memory, or a copy there if the sums are on a CUDA device."""
         flat = self._flat.to("cpu")
-        return flat, view_as_parameters(flat, self._parameters)
+        return flat, view_gradient_sums_as_parameters(flat, self._parameters)
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         if self._device is not None:
-            return self._release_on_device(self._flat, source)
-        return self._release_on_host(source)
+            return self._release_gradient_sums_on_device(self._flat, source)
+        return self._release_gradient_sums_on_host(source)
 
-    def _release_on_host(self, source: RandomSource) -> Iterable[Any]:
+    def _release_gradient_sums_on_host(self, source: RandomSource) -> Iterable[Any]:
         _, totals = self.integers()
-        add_noise_to_step_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        add_noise_to_gradient_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
         return self.estimate_mean_gradient(totals)
 
-    def _release_on_device(self, flat: Any, source: RandomSource) -> list[Any]:
+    def _release_gradient_sums_on_device(self, flat: Any, source: RandomSource) -> list[Any]:
         """Returns estimates of the mean gradient on the device of ``flat``, which has all sums.
 
         The estimates have the same bits as on the host, and are in float32 if all parameters are in float32.
         """
         single = all(p.dtype == torch.float32 for p in self._parameters.values())
-        released = release_integers_there(flat, "float32" if single else "float64", self._plan, source)
-        return view_as_parameters(released, self._parameters)
+        released = release_gradient_sums_on_cuda(flat, "float32" if single else "float64", self._plan, source)
+        return view_gradient_sums_as_parameters(released, self._parameters)
 
 
-def find_device_of_sums(parameters: dict[str, Any]) -> Any:
+def find_device_of_gradient_sums(parameters: dict[str, Any]) -> Any:
     """Returns the CUDA device that holds all parameters, if there is one and this build has CUDA kernels, and None
     otherwise. The sums are released on this device.
     """
@@ -149,10 +149,10 @@ def find_device_of_sums(parameters: dict[str, Any]) -> Any:
 def make_integer_gradient_sums(parameters: dict[str, Any], device: Any = None) -> tuple[Any, list[Any]]:
     """Returns a vector of zeros, and consecutive views of its memory in the shapes of the parameters."""
     flat = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=torch.int64, device=device or "cpu")
-    return flat, view_as_parameters(flat, parameters)
+    return flat, view_gradient_sums_as_parameters(flat, parameters)
 
 
-def view_as_parameters(flat: Any, parameters: dict[str, Any]) -> list[Any]:
+def view_gradient_sums_as_parameters(flat: Any, parameters: dict[str, Any]) -> list[Any]:
     """Returns consecutive views of a vector's memory in the shapes of the parameters."""
     parts = torch.split(flat, [p.numel() for p in parameters.values()])
     return [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]

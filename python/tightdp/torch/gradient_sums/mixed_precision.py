@@ -50,11 +50,11 @@ class WideLosses(TorchFunctionMode):
         return (
             func(*args, **(kwargs or {}))
             if func not in _LOSSES
-            else _call_with_wide_tensors(func, args, kwargs, _widen_half_under_autocast)
+            else _call_with_wide_tensors(func, args, kwargs, _widen_half_in_mixed_precision)
         )
 
 
-def _widen_half_under_autocast(x: Any) -> Any:
+def _widen_half_in_mixed_precision(x: Any) -> Any:
     """Returns ``x`` in float32 if it is in half precision and autocast is on."""
     half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
@@ -63,8 +63,8 @@ def _widen_half_under_autocast(x: Any) -> Any:
 def _call_with_wide_tensors(func: Any, args: Any, kwargs: Any, widen: Callable[[Any], Any]) -> Any:
     """Calls a function with ``widen`` applied to each tensor among the arguments."""
 
-    def widen_if_tensor(each: Any) -> Any:
+    def widen_in_mixed_precision(each: Any) -> Any:
         return widen(each) if isinstance(each, torch.Tensor) else each
 
-    named = {name: widen_if_tensor(each) for name, each in (kwargs or {}).items()}
-    return func(*map(widen_if_tensor, args), **named)
+    named = {name: widen_in_mixed_precision(each) for name, each in (kwargs or {}).items()}
+    return func(*map(widen_in_mixed_precision, args), **named)

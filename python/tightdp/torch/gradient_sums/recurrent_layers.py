@@ -32,12 +32,12 @@ def _step_gru(x: Any, h: Any, state: Any) -> Any:
     return [(1 - z) * candidate + z * state[0]]
 
 
-def _step_tanh_layer(x: Any, h: Any, state: Any) -> Any:
+def _step_recurrent_tanh_layer(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of a plain recurrent layer with tanh."""
     return [torch.tanh(x + h)]
 
 
-def _step_relu_layer(x: Any, h: Any, state: Any) -> Any:
+def _step_recurrent_relu_layer(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of a plain recurrent layer with ReLU."""
     return [torch.relu(x + h)]
 
@@ -52,14 +52,14 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
 # PyTorch's functions for whole layers and for single cells, each with the function that computes one step.
 _SEQUENCES = {
     torch.gru: _step_gru,
-    torch.rnn_tanh: _step_tanh_layer,
-    torch.rnn_relu: _step_relu_layer,
+    torch.rnn_tanh: _step_recurrent_tanh_layer,
+    torch.rnn_relu: _step_recurrent_relu_layer,
     torch.lstm: _step_lstm,
 }
 _CELLS = {
     torch.gru_cell: _step_gru,
-    torch.rnn_tanh_cell: _step_tanh_layer,
-    torch.rnn_relu_cell: _step_relu_layer,
+    torch.rnn_tanh_cell: _step_recurrent_tanh_layer,
+    torch.rnn_relu_cell: _step_recurrent_relu_layer,
     torch.lstm_cell: _step_lstm,
 }
 

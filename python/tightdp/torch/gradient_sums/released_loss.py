@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from ..._support.strict_json import check_json_entries, read_json_value
-from ...models.grid import choose_contribution_grid
-from ...release.noise import RandomSource
+from ...clipping_and_noise.noise import RandomSource
+from ...models.contribution_grid import choose_contribution_grid
 from ..batches import collated_batch
 from ..batches.batch_places import BatchPlaces
 from ..plan.loss_release import LossRelease
 from ..randomness.process_group import World
-from .sum_noise import add_noise_to_step_sums
+from .sum_noise import add_noise_to_gradient_sums
 
 LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
@@ -67,7 +67,7 @@ class LossSum:
         self._window: list[float] = []
         self.released: tuple[MeanLoss, ...] = ()
 
-    def begin_step(self) -> None:
+    def begin_step_of_released_loss(self) -> None:
         """Sets the sum to zero for a new step."""
         self._total.zero_()
 
@@ -83,7 +83,7 @@ class LossSum:
 
         return compute_watched_loss
 
-    def add_losses(self, records: int, places: BatchPlaces | None) -> None:
+    def add_to_released_loss(self, records: int, places: BatchPlaces | None) -> None:
         """Clips the stored losses of the last ``records`` records and adds them. A loss that is not finite counts as 0.
 
         ``places`` tells which rows of the batch are records. The other rows are left out. Earlier stored losses are
@@ -103,8 +103,8 @@ class LossSum:
 
         The first process (rank) adds the noise. Means over several steps are computed from released sums alone.
         """
-        if world.is_first:
-            add_noise_to_step_sums([self._total], self._deviation, self._grid, source)
+        if world.is_first_rank:
+            add_noise_to_gradient_sums([self._total], self._deviation, self._grid, source)
         world.add_over_ranks(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)
         if step % self._every == 0 or step == self._steps:
@@ -117,16 +117,16 @@ class LossSum:
         """Returns the released means, and the sums of steps that have no mean yet, as values that JSON can hold."""
         return {"released": [list(each) for each in self.released], "window": list(self._window)}
 
-    def check_state(self, given: Any) -> None:
+    def check_state_of_sums(self, given: Any) -> None:
         """Raises ValueError unless ``given`` has the form that ``export_state`` returns."""
-        _read_loss_state(given)
+        _read_state_of_released_loss(given)
 
-    def import_state(self, given: Any) -> None:
+    def import_state_of_sums(self, given: Any) -> None:
         """Restores the state that ``export_state`` returned."""
-        self.released, self._window = _read_loss_state(given)
+        self.released, self._window = _read_state_of_released_loss(given)
 
 
-def _read_loss_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
+def _read_state_of_released_loss(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
     """Returns the released means, and the sums of steps that have no mean yet, from a saved state."""
     try:
         check_json_entries("losses", given, ("released", "window"))

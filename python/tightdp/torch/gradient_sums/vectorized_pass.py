@@ -28,7 +28,7 @@ _ATTENTION_KINDS = ("sdpa", "eager")
 @contextmanager
 def run_under_vmap() -> Iterator[None]:
     """Enters the context in which ``torch.func.vmap`` may pass records through a model, and leaves it at the end."""
-    _set_transformers_masks()
+    _set_vectorized_pass_masks()
     token = _PASSING.set(True)
     try:
         with run_uncompiled(), CoinGuard(), WideLosses():
@@ -37,25 +37,25 @@ def run_under_vmap() -> Iterator[None]:
         _PASSING.reset(token)
 
 
-def _set_transformers_masks() -> None:
+def _set_vectorized_pass_masks() -> None:
     """Registers functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _ATTENTION_KINDS:
         if not hasattr(masks[kind], "makes_full_masks"):
-            masks.register(kind, _make_full_attention_masks(masks[kind]))
+            masks.register(kind, _make_vectorized_pass_masks(masks[kind]))
 
 
-def _make_full_attention_masks(make: Callable[..., Any]) -> Callable[..., Any]:
+def _make_vectorized_pass_masks(make: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls ``make``.
 
     Within ``run_under_vmap``, the function makes the whole mask of every call that has an ``attention_mask``.
     """
 
     @functools.wraps(make)
-    def make_full_attention_mask(*arguments: Any, **options: Any) -> Any:
+    def make_vectorized_pass_mask(*arguments: Any, **options: Any) -> Any:
         if _PASSING.get() and options.get("attention_mask") is not None:
             options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         return make(*arguments, **options)
 
-    make_full_attention_mask.makes_full_masks = True  # type: ignore[attr-defined]
-    return make_full_attention_mask
+    make_vectorized_pass_mask.makes_full_masks = True  # type: ignore[attr-defined]
+    return make_vectorized_pass_mask

@@ -30,19 +30,21 @@ def check_model_unchanged(model: Any, copies: Copies | None = None, *, values: b
             copies[place] = buffer, buffer._version, buffer.clone()
     before, parameters = (
         {place: copies[place] for place in _list_model_buffers(model)},
-        _note_parameter_versions(model, values),
+        _note_frozen_parameter_versions(model, values),
     )
-    grads = [(p, p.grad, _read_gradient_version(p.grad)) for p, *_ in parameters.values()]
+    grads = [(p, p.grad, _read_frozen_gradient_version(p.grad)) for p, *_ in parameters.values()]
     try:
         yield
     finally:
         buffers, accumulated, after = (
             _restore_model_buffers(model, before),
-            _remove_new_gradients(grads),
-            _note_parameter_versions(model, values),
+            _remove_gradients_from_frozen_state(grads),
+            _note_frozen_parameter_versions(model, values),
         )
         changed = [
-            name for name in parameters | after if not _is_parameter_unchanged(parameters.get(name), after.get(name))
+            name
+            for name in parameters | after
+            if not _is_frozen_parameter_unchanged(parameters.get(name), after.get(name))
         ]
         if changed:
             raise ValueError(
@@ -88,23 +90,23 @@ def _restore_model_buffers(model: Any, before: Copies) -> list[str]:
     return changed
 
 
-def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
+def _remove_gradients_from_frozen_state(before: list[tuple[Any, Any, Any]]) -> bool:
     """Removes changed or new gradients of parameters. Returns whether there were any."""
-    changed = [p for p, grad, version in before if p.grad is not grad or _read_gradient_version(grad) != version]
+    changed = [p for p, grad, version in before if p.grad is not grad or _read_frozen_gradient_version(grad) != version]
     for p in changed:
         p.grad = None
     return bool(changed)
 
 
-def _note_parameter_versions(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+def _note_frozen_parameter_versions(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
     return {name: (p, p._version, _sum_words_of_tensor(p) if values else 0) for name, p in model.named_parameters()}
 
 
-def _is_parameter_unchanged(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
+def _is_frozen_parameter_unchanged(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
     return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
-def _read_gradient_version(grad: Any) -> int:
+def _read_frozen_gradient_version(grad: Any) -> int:
     return 0 if grad is None else int(grad._version)
 
 

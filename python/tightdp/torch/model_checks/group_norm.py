@@ -48,12 +48,12 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
     channels = old.num_features
     if not channels:
         raise ValueError(f"model must know its channels: {name or 'it'} ({type(old).__name__}) waits for a first batch")
-    new = torch.nn.GroupNorm(_count_norm_groups(groups, channels), channels, old.eps, affine=False)
+    new = torch.nn.GroupNorm(_count_groups_of_group_norm(groups, channels), channels, old.eps, affine=False)
     new.affine, new.weight, new.bias = old.affine, old.weight, old.bias
     return new.train(old.training)
 
 
-def _count_norm_groups(groups: int, channels: int) -> int:
+def _count_groups_of_group_norm(groups: int, channels: int) -> int:
     """Returns the largest common divisor that leaves at least two channels in a group.
 
     If a group has one channel and the array has no axes besides records and channels, GroupNorm maps every value to 0.

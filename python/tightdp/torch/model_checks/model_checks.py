@@ -21,7 +21,7 @@ _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of parameters that can be trained."""
 
 
-def check_model_types(model: Any, optimizer: Any) -> None:
+def check_types_of_torch_model(model: Any, optimizer: Any) -> None:
     """Raises TypeError or ValueError for a model or an optimizer of a type that cannot be trained privately."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -73,7 +73,7 @@ def check_model_modules(model: Any) -> None:
                 f"remove_spectral_norm, prune.remove), or use torch.nn.utils.parametrizations.weight_norm"
             )
         elif any(
-            _is_hook_from_outside_torch(hook)
+            _is_model_hook_from_outside_torch(hook)
             for hook in (*module._backward_hooks.values(), *module._backward_pre_hooks.values())
         ):
             raise ValueError(
@@ -87,7 +87,7 @@ def check_model_modules(model: Any) -> None:
             )
 
 
-def is_sharded_parameter(p: Any) -> bool:
+def is_sharded_model_parameter(p: Any) -> bool:
     """Tells whether FSDP2 shards a parameter."""
     return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
@@ -112,14 +112,14 @@ def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     if missing:
         raise ValueError(
             f"optimizer must hold every parameter that requires a gradient: it lacks "
-            f"{_join_parameter_names(missing)}. Give them to it, or freeze them: requires_grad_(False)"
+            f"{_join_names_of_model_parameters(missing)}. Give them to it, or freeze them: requires_grad_(False)"
         )
     if not found:
         raise ValueError("model must have a parameter that requires a gradient: all are frozen")
     for name, p in found.items():
         if p.dtype not in _REAL:
             raise TypeError(f"model must have real parameters to train: {name} is of {p.dtype}")
-        if any(map(_is_hook_from_outside_torch, (p._backward_hooks or {}).values())):
+        if any(map(_is_model_hook_from_outside_torch, (p._backward_hooks or {}).values())):
             raise ValueError(
                 f"model must have no backward hooks: gradients of single records do not go through the hooks of {name}"
             )
@@ -128,11 +128,11 @@ def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     return found
 
 
-def _is_hook_from_outside_torch(hook: Any) -> bool:
+def _is_model_hook_from_outside_torch(hook: Any) -> bool:
     return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
-def check_optimizer_settings(optimizer: Any) -> None:
+def check_settings_of_torch_optimizer(optimizer: Any) -> None:
     """Raises ValueError for a setting of the optimizer that would make parameters NaN or infinite."""
     for group in optimizer.param_groups:
         for name, value in group.items():
@@ -150,7 +150,7 @@ def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
     A frozen parameter may have infinite values, as masks do, but no NaN.
     """
     for name, p in parameters:
-        held = p.detach().to_local() if is_sharded_parameter(p) else p.detach()
+        held = p.detach().to_local() if is_sharded_model_parameter(p) else p.detach()
         if held.dtype not in _REAL or held.is_meta or not held.numel():
             continue
         ends = torch.aminmax(held)  # a tenth of the time of isfinite over all numbers; a NaN makes both ends NaN
@@ -170,7 +170,8 @@ def check_parameters_used(unused: Iterable[str]) -> None:
     if names:
         raise ValueError(
             f"model must use every parameter that requires a gradient: the loss does not depend on "
-            f"{_join_parameter_names(names)}, which would be trained by noise alone. Freeze what is not used by "
+            f"{_join_names_of_model_parameters(names)}, which would be trained by noise alone. Freeze what is not used "
+            "by "
             f"requires_grad_(False)"
         )
 
@@ -189,14 +190,14 @@ def check_loss_fn(loss_fn: Any) -> None:
         )
 
 
-def check_loss_tensor(losses: Any, records: int) -> Any:
+def check_loss_tensor_of_model(losses: Any, records: int) -> Any:
     """Returns the losses. Raises ValueError or TypeError unless there is one real loss for each record."""
     if not isinstance(losses, torch.Tensor):
         raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
     if losses.shape != (records,):
         raise ValueError(
             f"loss_fn must return one loss for each record, shape (records,), got "
-            f"{collated_batch.format_tensor_shape(losses)}: a "
+            f"{collated_batch.format_batch_tensor_shape(losses)}: a "
             f"loss that is reduced over the batch mixes records. Use reduction='none', and average only within a "
             f"record. loss_fn sees one record at a time, so a model's own loss may be model(**batch).loss[None]. A "
             f"tensor that it keeps from an earlier call, such as a running mean, has the shape of that call's batch"
@@ -212,5 +213,5 @@ def check_loss_tensor(losses: Any, records: int) -> Any:
     return losses
 
 
-def _join_parameter_names(names: list[str]) -> str:
+def _join_names_of_model_parameters(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -15,7 +15,12 @@ import numpy as np
 import torch
 
 from ..batches.batch_places import BatchPlaces, RecordIndices
-from ..batches.record_reader import AloneRead, describe_tensor_form, group_tensor_forms, join_collated_records
+from ..batches.record_reader import (
+    AloneRead,
+    describe_record_form_for_batch,
+    group_record_forms_for_batch,
+    join_collated_records,
+)
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
@@ -60,7 +65,7 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Whether no record moved the sums by more than the account assumes, and nothing of a record was kept."""
-        return _is_within_norm_bound(max(self.moved), max(self.kept), self.arithmetic)
+        return _is_within_record_locality(max(self.moved), max(self.kept), self.arithmetic)
 
     def __str__(self) -> str:
         worst = f"one record moved the sums by up to {max(self.moved):.4g} norm bounds, where 1 is accounted for"
@@ -71,7 +76,7 @@ class Audit:
         return f"{worst}, {kept}: as it should be{zero}"
 
 
-def _is_within_norm_bound(moved: float, kept: float, arithmetic: str) -> bool:
+def _is_within_record_locality(moved: float, kept: float, arithmetic: str) -> bool:
     """Tells whether a record moved the sums by at most the norm bound and left no trace, up to the tolerance."""
     slack = ROUNDING if arithmetic == "float" else LAST_BITS
     return moved <= 1 + slack and kept <= slack
@@ -90,21 +95,21 @@ class _LocalityTrial:
         everyone = np.insert(others, at, tried)
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
-        forms = [describe_tensor_form(one.batch) for one in self._among]
+        forms = [describe_record_form_for_batch(one.batch) for one in self._among]
         # If records go one after the other, each record is a part of its own, at place 0. So all parts have
         # the same coins.
-        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_tensor_forms(forms)
+        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_record_forms_for_batch(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
     def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
         """Returns the record's distances ``moved`` and ``kept`` (``Audit``), and whether any sum is not zero."""
-        before = take(self._place_others(self._without), self._number)
-        there = take([self._join_group(self._among, group) for group in self._groups], self._number)
-        after = take(self._place_others(self._again), self._number)
+        before = take(self._place_others_of_locality_trial(self._without), self._number)
+        there = take([self._join_group_of_locality_trial(self._among, group) for group in self._groups], self._number)
+        after = take(self._place_others_of_locality_trial(self._again), self._number)
         some = any(bool(total.any()) for total in (*before, *there))
         return _measure_distance_of_sums(plan, before, there), _measure_distance_of_sums(plan, before, after), some
 
-    def find_faulty_reader(self) -> str:
+    def find_reader_without_record_locality(self) -> str:
         """Returns the code whose results for other records changed: "dataset", "collate_fn", or "" for neither."""
         among = self._among[: self._at] + self._among[self._at + 1 :]
         times = list(zip(self._without, among, self._again, strict=True))
@@ -114,24 +119,26 @@ class _LocalityTrial:
             return "collate_fn"
         return ""
 
-    def _place_others(self, reads: list[AloneRead]) -> list[PlacedPart]:
+    def _place_others_of_locality_trial(self, reads: list[AloneRead]) -> list[PlacedPart]:
         """Returns the parts without the tried record. Each other record keeps its place, and therefore its coins.
 
         If the form of a record has changed, records cannot keep their places, and are grouped anew.
         """
-        forms = [describe_tensor_form(one.batch) for one in reads]
+        forms = [describe_record_form_for_batch(one.batch) for one in reads]
         if forms != self._forms:
-            return [self._join_group(reads, group) for group in group_tensor_forms(forms)]
+            return [self._join_group_of_locality_trial(reads, group) for group in group_record_forms_for_batch(forms)]
         return [found for group in self._groups for found in self._leave_out_record(reads, group)]
 
     def _leave_out_record(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
         """Yields a part without the tried record. Yields nothing if the part has no other record."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
-            batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
+            batch, records, _ = self._join_group_of_locality_trial(
+                reads, [group[k] - (group[k] > self._at) for k in where]
+            )
             yield batch, records, BatchPlaces(np.array(where), len(group)) if len(where) < len(group) else None
 
-    def _join_group(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
+    def _join_group_of_locality_trial(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
         return join_collated_records([reads[i].batch for i in group]), len(group), None
 
 
@@ -153,8 +160,10 @@ def measure_record_locality(
             others, number = np.delete(rows, last - i), i * len(places) + k
             trial = _LocalityTrial(read, others, rows[last - i], at, number, one_by_one=plan.arithmetic == "one-by-one")
             found.append(trial.measure_record(plan, take))
-            if not arose and not _is_within_norm_bound(*found[-1][:2], plan.arithmetic):
-                arose = trial.find_faulty_reader() or _find_faulty_model_or_loss(trial, plan, copy_model)
+            if not arose and not _is_within_record_locality(*found[-1][:2], plan.arithmetic):
+                arose = trial.find_reader_without_record_locality() or _find_faulty_model_or_loss(
+                    trial, plan, copy_model
+                )
         moved.append(max(each[0] for each in found))
         kept.append(max(each[1] for each in found))
         some = some or any(each[2] for each in found)
@@ -170,9 +179,9 @@ def _find_faulty_model_or_loss(trial: _LocalityTrial, plan: Plan, copy_model: Ca
         outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
     except Exception:  # the user's code fails, or the sums cannot use the outputs
         return "model or loss_fn"
-    if not _is_within_norm_bound(*outputs, plan.arithmetic):
+    if not _is_within_record_locality(*outputs, plan.arithmetic):
         return "model"
-    return "model or loss_fn" if _is_within_norm_bound(*losses, plan.arithmetic) else "loss_fn"
+    return "model or loss_fn" if _is_within_record_locality(*losses, plan.arithmetic) else "loss_fn"
 
 
 def copy_model_if_possible(model: Any) -> Any:
@@ -183,13 +192,13 @@ def copy_model_if_possible(model: Any) -> Any:
         return model
 
 
-def make_model_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def make_loss_for_record_locality(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Returns a loss function whose loss is the sum of squares of the model's outputs.
 
     The new function calls ``loss_fn`` to get these outputs, with one record at a time.
     """
 
-    def compute_output_loss(model: Any, batch: Any) -> Any:
+    def compute_record_locality_loss(model: Any, batch: Any) -> Any:
         """Returns the loss of one record. Raises ValueError if ``loss_fn`` does not call the model."""
         outputs: list[Any] = []
         hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
@@ -202,7 +211,7 @@ def make_model_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any,
             raise ValueError("loss_fn must call the model for its outputs to be compared")
         return sum(squares[1:], squares[0])
 
-    return compute_output_loss
+    return compute_record_locality_loss
 
 
 def _list_float_tensors(x: Any) -> list[Any]:

@@ -50,13 +50,15 @@ def check_model_on_first_record(model: Any, loss_fn: Any, parameters: dict[str, 
     with check_model_unchanged(model), run_uncompiled(), suppress(Exception):
         loss_fn(model, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors]))
     with check_model_unchanged(model), run_uncompiled():
-        found, _ = find_gradient_by_autograd(model, loss_fn, parameters, rebuild([tensor[:1] for tensor in tensors]))
+        found, _ = find_autograd_gradient_for_self_test(
+            model, loss_fn, parameters, rebuild([tensor[:1] for tensor in tensors])
+        )
     model_checks.check_parameters_used(
         name for name, gradient in zip(parameters, found, strict=True) if gradient is None
     )
 
 
-def find_gradient_by_autograd(
+def find_autograd_gradient_for_self_test(
     model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any
 ) -> tuple[list[Any], float]:
     """Returns the gradient of a record by plain back-propagation, and a bound on its relative rounding error.
@@ -64,21 +66,21 @@ def find_gradient_by_autograd(
     The bound is on the change of the gradient if operations are computed in another order. The gradient has None for a
     parameter on which the loss does not depend.
     """
-    losses = model_checks.check_loss_tensor(loss_fn(model, one), 1)
-    rounding = _estimate_autograd_rounding(losses)
+    losses = model_checks.check_loss_tensor_of_model(loss_fn(model, one), 1)
+    rounding = _estimate_self_test_rounding(losses)
     return list(torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)), rounding
 
 
-def _estimate_autograd_rounding(losses: Any) -> float:
+def _estimate_self_test_rounding(losses: Any) -> float:
     """Returns ``COARSE`` on a device, with casts of types, or with half precision, and ``FINE`` otherwise."""
-    for node in yield_graph_nodes(losses, {}):
+    for node in yield_graph_nodes_for_self_test(losses, {}):
         dtype = getattr(getattr(node, "variable", None), "dtype", None)
         if "ToCopy" in node.name() or dtype in (torch.float16, torch.bfloat16):
             return COARSE
     return FINE if losses.device.type == "cpu" else COARSE
 
 
-def yield_graph_nodes(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any]:
+def yield_graph_nodes_for_self_test(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any]:
     """Yields each node of PyTorch's graph once. ``before`` has other inputs for some nodes than the graph has."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
@@ -89,7 +91,7 @@ def yield_graph_nodes(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any
             ahead += before[node] if node in before else [each for each, _ in node.next_functions]
 
 
-def take_single_records(batch: Any, records: int) -> list[Any]:
+def take_single_records_for_self_test(batch: Any, records: int) -> list[Any]:
     """Returns a few records, each as a batch of one. If there is a single record, a record of zeros is added."""
     tensors, rebuild = collated_batch.split_collated_batch(batch, records)
     found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, TRIED_RECORDS))]
@@ -101,13 +103,13 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
 
     The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
     record has the same gradient, with the same coins, at each occurrence. A small difference is allowed, because
-    repeating the same operations may change the last bits (``_is_gradient_repeated``).
+    repeating the same operations may change the last bits (``_is_self_test_gradient_repeated``).
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
-        now = _keep_finite_gradient(find(singles[i]))
+        now = _keep_finite_self_test_gradient(find(singles[i]))
         before = found.setdefault(i, now)
-        if (now is None) != (before is None) or (now and before and not _is_gradient_repeated(now, before)):
+        if (now is None) != (before is None) or (now and before and not _is_self_test_gradient_repeated(now, before)):
             raise ValueError(
                 f"{KEEPS_NOTHING}: a record had another gradient after other records went through them, with the same "
                 "coins. Compute what they need from the record alone, or before the step"
@@ -125,13 +127,13 @@ def check_against_autograd(
     in eval mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is
     enough, because the gradient of another record may consist of rounding errors.
     """
-    distance = _find_least_gradient_distance(found, map(find_plain, singles))
-    if distance and any(_has_random_gradient(find_plain, one) for one in singles):
+    distance = _find_least_self_test_distance(found, map(find_plain, singles))
+    if distance and any(_has_random_self_test_gradient(find_plain, one) for one in singles):
         with _set_modules_to_eval(model):
-            if any(_has_random_gradient(find_plain, one) for one in singles):
+            if any(_has_random_self_test_gradient(find_plain, one) for one in singles):
                 return
-            distance = _find_least_gradient_distance(
-                [_keep_finite_gradient(find(one)) for one in singles], map(find_plain, singles)
+            distance = _find_least_self_test_distance(
+                [_keep_finite_self_test_gradient(find(one)) for one in singles], map(find_plain, singles)
             )
     if distance:
         others = '"exact" or "one-by-one"' if arithmetic != "exact" else '"one-by-one"'
@@ -143,7 +145,7 @@ def check_against_autograd(
         )
 
 
-def warn_of_no_gradient(found: list[Gradient | None]) -> None:
+def warn_of_zero_self_test_gradient(found: list[Gradient | None]) -> None:
     """Warns if no tested record has a gradient that is finite and not zero."""
     if all(gradient is None or not any(bool(g.any()) for g in gradient) for gradient in found):
         warnings.warn(
@@ -154,41 +156,47 @@ def warn_of_no_gradient(found: list[Gradient | None]) -> None:
         )
 
 
-def _keep_finite_gradient(gradient: Gradient) -> Gradient | None:
+def _keep_finite_self_test_gradient(gradient: Gradient) -> Gradient | None:
     return gradient if all(bool(g.isfinite().all()) for g in gradient) else None
 
 
-def _is_gradient_repeated(one: Gradient, other: Gradient) -> bool:
+def _is_self_test_gradient_repeated(one: Gradient, other: Gradient) -> bool:
     """Tells whether two gradients of a record differ by at most what repeating the same operations may change."""
     little = _LAST_BITS if one[0].device.type == "cpu" else _OTHER_ORDER
-    return _gradient_distance(one, other) <= little * _gradient_length(one)
+    return _measure_self_test_distance(one, other) <= little * _measure_self_test_length(one)
 
 
-def _find_least_gradient_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
+def _find_least_self_test_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """Compares the two gradients of each record, and returns the smallest distance, relative to the longer gradient.
 
     The result is 0 if the distance for some record is within the rounding error, or if no gradients can be compared.
     """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):
-        if a and _keep_finite_gradient(b) and max(_gradient_length(a), _gradient_length(b)) > 0:
-            distance = _gradient_distance(a, b) / max(_gradient_length(a), _gradient_length(b))
+        if (
+            a
+            and _keep_finite_self_test_gradient(b)
+            and max(_measure_self_test_length(a), _measure_self_test_length(b)) > 0
+        ):
+            distance = _measure_self_test_distance(a, b) / max(
+                _measure_self_test_length(a), _measure_self_test_length(b)
+            )
             found.append(distance if distance > rounding else 0.0)
     return min(found, default=0.0)
 
 
-def _gradient_distance(one: Gradient, other: Gradient) -> float:
-    return _gradient_length([a - b for a, b in zip(one, other, strict=True)])
+def _measure_self_test_distance(one: Gradient, other: Gradient) -> float:
+    return _measure_self_test_length([a - b for a, b in zip(one, other, strict=True)])
 
 
-def _gradient_length(gradient: Gradient) -> float:
+def _measure_self_test_length(gradient: Gradient) -> float:
     return math.hypot(*(float(torch.linalg.vector_norm(g, dtype=torch.float64)) for g in gradient))
 
 
-def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
+def _has_random_self_test_gradient(find_plain: PlainPass, one: Any) -> bool:
     """Tells whether the gradient of a record changes with the seed."""
-    first, second = (_keep_finite_gradient(find_plain(one, number)[0]) for number in (0, 1))
-    return first is not None and second is not None and not _is_gradient_repeated(first, second)
+    first, second = (_keep_finite_self_test_gradient(find_plain(one, number)[0]) for number in (0, 1))
+    return first is not None and second is not None and not _is_self_test_gradient_repeated(first, second)
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..._support import _check
 from ...algorithms.adaclip import AdaCliP
+from ...algorithms.building_blocks.algorithm import AlgorithmReleases, build_algorithm_release
 from ...algorithms.dpis import DPIS
-from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
-from ...gate.budget import Target, resolve_noise_from_budget
-from ...gate.oracle import Public
+from ...release_gate.budget import Target, resolve_noise_from_gate_budget
+from ...release_gate.oracle import Public
 from ..adam import DPAdam
 
 Settings = AdaCliP | DPIS
@@ -74,7 +74,9 @@ refusal does not depend on the private number.
 """
 
 
-def fill_torch_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
+def fill_settings_of_plan(
+    settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]
+) -> Settings:
     """Returns the settings, completed by the batch size, the epochs and the norm bound of ``make_private``."""
     if len(max_norm) > 1:
         raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
@@ -84,7 +86,7 @@ def fill_torch_settings(settings: Settings, batch_size: float, epochs: float, ma
     return dataclasses.replace(settings, **said)
 
 
-def count_steps_of_run(records: int, batch_size: float, epochs: float) -> int:
+def count_steps_of_plan(records: int, batch_size: float, epochs: float) -> int:
     """Returns the number of steps in ``epochs`` epochs. Raises ValueError for more than ``_check.MAX_COUNT`` steps."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
@@ -101,12 +103,14 @@ def plan_steps_of_run(
     target: Target,
 ) -> AlgorithmReleases:
     """Returns the steps of a run. With ``settings`` of AdaCliP or DPIS, ``tightdp.train`` plans the steps."""
-    count = count_steps_of_run(public.records, batch_size, epochs)
+    count = count_steps_of_plan(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
     q = min(1.0, batch_size / public.records)
     return AlgorithmReleases(
         q,
-        resolve_noise_from_budget(lambda noise: build_algorithm_release(noise, q) * count, noise_multiplier, target),
+        resolve_noise_from_gate_budget(
+            lambda noise: build_algorithm_release(noise, q) * count, noise_multiplier, target
+        ),
         count,
     )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..._support import _check
-from ...release import clipping
+from ...clipping_and_noise import clipping
 
 _UPWARD = 1 + 2.0**-40
 """Factor that raises both noise multipliers by more than the rounding errors of computing and using them."""

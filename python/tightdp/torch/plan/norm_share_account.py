@@ -19,16 +19,16 @@ from ..._support import _check
 from ..._support.strict_json import check_json_entries, read_json_value
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...algorithms.dpis import DPIS
+from ...clipping_and_noise import clipping
+from ...clipping_and_noise.noise import RandomSource
 from ...composition import Composition
-from ...gate.gate import Gate
-from ...gate.oracle import norm_sum_query
 from ...mechanisms import Gaussian, Mechanism
-from ...models.grid import clip_contributions_to_grid
-from ...release import clipping
-from ...release.noise import RandomSource
+from ...models.contribution_grid import clip_model_contributions_to_grid
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import norm_sum_query
 from ..randomness.process_group import World
-from .account import RunAccount
 from .plan import Plan
+from .run_account import RunAccount
 
 
 class NormShareAccount(RunAccount):
@@ -46,7 +46,7 @@ class NormShareAccount(RunAccount):
         self._choice = plan.choose_by_epoch(size)
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
-        self._filter = self._choice.make_filter(plan.planned_steps)
+        self._filter = self._choice.make_dpis_filter(plan.planned_steps)
         self.epochs: list[dict[str, Any]] = []
 
     @property
@@ -58,7 +58,7 @@ class NormShareAccount(RunAccount):
         return sum(epoch["steps"] for epoch in self.epochs)
 
     @property
-    def charged_sums(self) -> int:
+    def charged_norm_sums_of_plan(self) -> int:
         """Number of sums of norms charged so far."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
@@ -68,11 +68,11 @@ class NormShareAccount(RunAccount):
         return before + tuple(mechanism for mechanism, count in self._filter.history for _ in range(count))
 
     @property
-    def charged_so_far(self) -> Composition:
+    def charge_of_plan_so_far(self) -> Composition:
         return self.plan.charged if self.epochs else self.plan.charge_after(0)
 
     @property
-    def must_release_share(self) -> bool:
+    def must_release_norm_share_of_plan(self) -> bool:
         """Whether a sum of norms must be released before the next step."""
         last = self.epochs[-1] if self.epochs else {"steps": 0}
         return "share" not in last or last["steps"] == self.plan.steps_per_epoch
@@ -85,10 +85,10 @@ class NormShareAccount(RunAccount):
         self.keep(steps)
 
     @property
-    def has_begun(self) -> bool:
+    def has_begun_planned_run(self) -> bool:
         return bool(self.epochs)
 
-    def spend_sums(self, number: int = 1) -> None:
+    def spend_norm_sums_of_plan(self, number: int = 1) -> None:
         """Charges ``number`` sums of norms, for the current epoch or for a new one."""
         self._filter.spend(Gaussian(self.norm_noise), number)
         if not self.epochs or self.epochs[-1]["steps"]:
@@ -96,10 +96,12 @@ class NormShareAccount(RunAccount):
         self.epochs[-1]["sums"] += number
         self.keep(number, "n")
 
-    def choose_from_sum(self, released: float) -> None:
+    def choose_norm_share_of_plan(self, released: float) -> None:
         """Chooses the share of norms and the noise multiplier of this epoch's steps from a released sum of norms."""
         self._follow_share(
-            *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
+            *self._choice.choose_dpis_share_and_noise(
+                self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0]
+            )
         )
 
     def _follow_share(self, share: float, noise: float) -> None:
@@ -115,7 +117,7 @@ class NormShareAccount(RunAccount):
     def export_state(self) -> dict[str, Any]:
         return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
-    def take_up_state(self, state: dict[str, Any], steps: int) -> None:
+    def take_up_state_of_plan(self, state: dict[str, Any], steps: int) -> None:
         """Charges the sums of norms and the steps of a saved run, and restores the run's released shares.
 
         Raises ValueError if this account already has charges and the saved run has more steps.
@@ -126,7 +128,7 @@ class NormShareAccount(RunAccount):
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
             return
         for epoch in given:
-            self.spend_sums(epoch["sums"])
+            self.spend_norm_sums_of_plan(epoch["sums"])
             if epoch["steps"]:
                 self._follow_share(epoch["share"], epoch["noise"])
                 self.spend(epoch["steps"])
@@ -141,13 +143,15 @@ def release_norm_share(
     """
     max_norm = account.plan.max_norm[0]
 
-    def sum_gradient_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
-        return np.array([clip_contributions_to_grid(look(), max_norm, grid).sum()], np.int64)
+    def sum_norms_for_norm_share(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
+        return np.array([clip_model_contributions_to_grid(look(), max_norm, grid).sum()], np.int64)
 
     gate = Gate(_ChargeOnRanks(account, world), source)
-    released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_gradient_norms), account.norm_noise).value[0])
-    with world.run_together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
-        account.choose_from_sum(released)
+    released = float(
+        gate.release_gaussian(norm_sum_query(max_norm, sum_norms_for_norm_share), account.norm_noise).value[0]
+    )
+    with world.run_ranks_together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
+        account.choose_norm_share_of_plan(released)
 
 
 class _ChargeOnRanks:
@@ -157,8 +161,8 @@ class _ChargeOnRanks:
         self._account, self._world = account, world
 
     def spend(self, mechanism: Mechanism) -> None:
-        with self._world.run_together("the charge of the norms"):
-            self._account.spend_sums()
+        with self._world.run_ranks_together("the charge of the norms"):
+            self._account.spend_norm_sums_of_plan()
 
     def charge(self) -> Composition:
         return self._account.plan.charged

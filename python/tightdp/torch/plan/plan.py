@@ -14,23 +14,23 @@ import numpy as np
 from ..._support import _check
 from ...accounting.questions.calibration import calibrate
 from ...algorithms.adaclip import AdaCliP, limit_adaclip_batch
+from ...algorithms.building_blocks.algorithm import AlgorithmReleases, build_algorithm_release
+from ...algorithms.building_blocks.algorithm import batch_size as check_batch_size
 from ...algorithms.dpis import DPIS, DPISEpochSettings
 from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
-from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
-from ...algorithms.shared.algorithm import batch_size as check_batch_size
+from ...clipping_and_noise import clipping
+from ...clipping_and_noise.clipping import Arithmetic
+from ...clipping_and_noise.gradients import exact_grid
+from ...clipping_and_noise.noise import RandomSource
 from ...composition import Composition
-from ...gate.budget import FixedPlan, Target, check_noise_against_budget
-from ...gate.gate import Gate
-from ...gate.oracle import Public, Query
 from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 from ...models import dense
-from ...models.grid import choose_contribution_grid
-from ...release import clipping
-from ...release.clipping import Arithmetic
-from ...release.gradients import exact_grid
-from ...release.noise import RandomSource
+from ...models.contribution_grid import choose_contribution_grid
+from ...release_gate.budget import FixedPlan, Target, check_noise_against_budget
+from ...release_gate.gate import Gate
+from ...release_gate.oracle import Public, Query
 from ...statement.statement import describe_large_stated_delta
-from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_run, fill_torch_settings, plan_steps_of_run
+from .algorithm_settings import MOST_RECORDS, Settings, count_steps_of_plan, fill_settings_of_plan, plan_steps_of_run
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
@@ -205,9 +205,9 @@ class Plan:
         return self.gradient_multiplier * self.sensitivity
 
 
-def check_norm_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
+def check_norm_bounds_of_plan(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """Returns the checked norm bounds: a single bound, or a bound for each of ``parameters`` parameters."""
-    if not clipping.has_several_clipping_norms(max_norm):
+    if not clipping.has_several_release_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
     if len(found) != parameters:
@@ -238,7 +238,7 @@ class _CheckedSettings:
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(self.batch_size, records, self.epochs)
         elif isinstance(settings, DPIS):
-            batch = settings.share_of_records(records) * records
+            batch = settings.compute_dpis_share_of_records(records) * records
         found = plan_steps_of_run(settings, batch, self.epochs, noise_multiplier, Public(records, self.size), target)
         noise = found.noise_multiplier
         rest = None
@@ -261,7 +261,9 @@ class _CheckedSettings:
                 f"{_MOST_DEVIATIONS} of {self.largest:g}, the largest number of their type"
             )
         if rest is not None:
-            made.choose_by_epoch(self.size).make_filter(made.planned_steps)  # raises if sums of norms use up the budget
+            made.choose_by_epoch(self.size).make_dpis_filter(
+                made.planned_steps
+            )  # raises if sums of norms use up the budget
         return made
 
 
@@ -298,7 +300,7 @@ def plan_run(
     check_noise_against_budget(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
-    settings = None if own is None else fill_torch_settings(own, expected, turns, max_norm)
+    settings = None if own is None else fill_settings_of_plan(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
     checked = _CheckedSettings(expected, turns, bounds, arithmetic, settings, size, largest, loss)
     if public_size is not None:
@@ -308,12 +310,12 @@ def plan_run(
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
         made = checked.plan_for_records(known, noise, target)
-        _warn_of_run_delta(made)
+        _warn_of_delta_of_plan(made)
         if released is None:
             pay(made.charged)
         return made
     made = _plan_run_after_count(checked, records, source, noise, target, pay, released)
-    _warn_of_run_delta(made)
+    _warn_of_delta_of_plan(made)
     return made
 
 
@@ -340,7 +342,7 @@ def _plan_run_after_count(
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     if checked.own is None:
-        count_steps_of_run(MOST_RECORDS, checked.batch_size, checked.epochs)
+        count_steps_of_plan(MOST_RECORDS, checked.batch_size, checked.epochs)
     for tried in NUMBERS:
         checked.plan_for_records(tried, noise, inner)
     if released is None:
@@ -358,7 +360,7 @@ def _plan_run_after_count(
     return dataclasses.replace(made, delta=target.delta, count=count, rest=rest)
 
 
-def _warn_of_run_delta(made: Plan) -> None:
+def _warn_of_delta_of_plan(made: Plan) -> None:
     """Warns if delta is at least 1 / (number of records)."""
     large = describe_large_stated_delta(made.delta, made.records)
     if large:

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 
-def find_model_device(model: Any) -> Any:
+def find_device_of_model_generators(model: Any) -> Any:
     """Returns the device of a model's first parameter."""
     return next(iter(model.parameters())).device
 
@@ -52,24 +52,24 @@ class RunCoins:
 
         ``number`` is that of a batch or of a check.
         """
-        return self._make_seed("record", number, index)
+        return self._make_seed_of_coins("record", number, index)
 
     def make_model_seed(self, number: int, rank: int) -> int:
         """Returns the seed of PyTorch's generators for pass ``number`` through the model, on process ``rank``."""
-        return self._make_seed("model", number, rank)
+        return self._make_seed_of_coins("model", number, rank)
 
     def make_common_seed(self, number: int) -> int:
         """Returns the seed of NumPy and ``random`` for pass ``number``. The seed is the same on all processes."""
-        return self._make_seed("common", number, 0)
+        return self._make_seed_of_coins("common", number, 0)
 
-    def _make_seed(self, *what: str | int) -> int:
+    def _make_seed_of_coins(self, *what: str | int) -> int:
         return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest(), "big") >> 1
 
     def __reduce__(self) -> Any:
         raise TypeError("RunCoins cannot be copied or pickled: a copy would repeat its draws")
 
 
-def draw_order_of_checks(records: int, seed: int) -> list[int]:
+def draw_random_order_of_checks(records: int, seed: int) -> list[int]:
     """Returns the order in which a check reads records. The check finds out whether one record changes what later
     records give.
 
@@ -147,23 +147,24 @@ class CoinGuard(TorchFunctionMode):
         base: Any = super()
         base.__exit__(kind, error, trace)
         if error is None:
-            self._check_seeds("the loss was computed")
+            self._check_generator_seeds("the loss was computed")
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for read_seed, seed in self._seeds:
             if read_seed() != seed:
-                self._check_seeds(f"{_name_torch_function(func)} was called")
+                self._check_generator_seeds(f"{_name_seeding_function(func)} was called")
         if kwargs is None:
             return func(*args)
         if kwargs.get("generator") is not None:
             raise ValueError(
                 f"model and loss_fn must draw from the global generators of PyTorch, which a run seeds by its own key: "
-                f"{_name_torch_function(func)} was given a generator of its own. The draws for a record depend on its "
+                f"{_name_seeding_function(func)} was given a generator of its own. The draws for a record depend on "
+                "its "
                 f"place in the batch, so one more record would change the draws for others. Leave generator= out"
             )
         return func(*args, **kwargs)
 
-    def _check_seeds(self, when: str) -> None:
+    def _check_generator_seeds(self, when: str) -> None:
         if any(read_seed() != seed for read_seed, seed in self._seeds):
             raise ValueError(
                 f"model and loss_fn must not seed PyTorch's generators while records pass the model: they had another "
@@ -173,7 +174,7 @@ class CoinGuard(TorchFunctionMode):
             )
 
 
-def _name_torch_function(func: Any) -> str:
+def _name_seeding_function(func: Any) -> str:
     return str(resolve_name(func) or getattr(func, "__name__", repr(func)))
 
 
@@ -192,7 +193,7 @@ def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callabl
     return compute_seeded_loss
 
 
-def read_parts_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
+def yield_parts_with_restored_generators(parts: Iterator[Any]) -> Iterator[Any]:
     """Yields the parts of ``parts``. Restores the global generators each time a part was read."""
     while True:
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():

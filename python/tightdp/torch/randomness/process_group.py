@@ -18,12 +18,12 @@ class World:
     """Whether the process draws random numbers by a key that it shares with other processes."""
 
     @property
-    def is_first(self) -> bool:
+    def is_first_rank(self) -> bool:
         """Whether this process is rank 0, which writes files and releases numbers for all processes."""
         return self.rank == 0
 
     @contextmanager
-    def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
+    def run_ranks_together(self, what: str, **facts: Fact) -> Iterator[None]:
         """Runs the ``with`` body on every rank. Either all ranks leave it without an error, or all raise an error.
 
         The facts are computed after the body and must be the same on all ranks. Otherwise every rank raises
@@ -39,6 +39,6 @@ class World:
     def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank, and returns its result on every rank.
 
-        The result must consist of values that JSON can hold. Raises as ``run_together`` does.
+        The result must consist of values that JSON can hold. Raises as ``run_ranks_together`` does.
         """
         return function()

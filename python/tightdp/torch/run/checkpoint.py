@@ -20,12 +20,18 @@ import torch
 from ..._support import _check
 from ..._support.file_lock import FileLock
 from ..._support.files import check_regular_file, open_regular_file, read_file_bytes
-from ..._support.strict_json import MOST_BYTES, check_json_entries, check_json_format, read_json_file, read_json_value
+from ..._support.strict_json import (
+    MOST_BYTES,
+    check_json_entries,
+    check_json_format,
+    read_json_value,
+    read_strict_json_file,
+)
 from ...ledger import Ledger
 from ...ledger.budget import digest_ledger_values
-from ...ledger.progress import LedgerProgress
-from ..plan import run_state
-from ..plan.account import FAILED, RunAccount
+from ...ledger.run_progress import LedgerProgress
+from ..plan.run_account import FAILED, RunAccount
+from . import run_state
 
 FORMAT = 3
 """Number of the format of the folder's JSON files. A file of another format is refused."""
@@ -104,46 +110,51 @@ class Checkpoint:
         settings ``about``.
         """
         self._check_files()
-        self._seen = self._read_marks() if self._has_file("charged") else b""
-        if not self._has_file("run.json"):
-            turns = self._has_file("turns.json") and self._read_turns()
-            if self._seen or turns or self._has_file("tensors.pt") or self._has_file("shares.json"):
-                raise self._make_refusal("run.json")
+        self._seen = self._read_checkpoint_marks() if self._has_checkpoint_file("charged") else b""
+        if not self._has_checkpoint_file("run.json"):
+            turns = self._has_checkpoint_file("turns.json") and self._read_checkpoint_turns()
+            if (
+                self._seen
+                or turns
+                or self._has_checkpoint_file("tensors.pt")
+                or self._has_checkpoint_file("shares.json")
+            ):
+                raise self._make_checkpoint_refusal("run.json")
             return None
-        begun, state, _ = self._read_values("run.json", self._read_run)
+        begun, state, _ = self._read_checkpoint_values("run.json", self._read_run)
         for name, value in about.items():
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
                     f"checkpoint must be of a run with this {name}, {value!r}, got one with "
                     f"{_check.describe_argument(begun[name])}: it goes on as it was begun. Nothing was spent"
                 )
-        marks = self._read_marks()
+        marks = self._read_checkpoint_marks()
         if (b"n" in marks) > ("epochs" in state):
-            raise self._make_refusal("charged", "it has sums of norms, which this run does not release")
-        if SAVED.encode() in marks and not self._has_file("tensors.pt"):
-            raise self._make_refusal("tensors.pt")
-        self._check_newest(state["run"])
-        found = {**state, "steps": self._count_steps(), "failures": marks.count(FAILED.encode())}
-        return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
+            raise self._make_checkpoint_refusal("charged", "it has sums of norms, which this run does not release")
+        if SAVED.encode() in marks and not self._has_checkpoint_file("tensors.pt"):
+            raise self._make_checkpoint_refusal("tensors.pt")
+        self._check_checkpoint_newest(state["run"])
+        found = {**state, "steps": self._count_checkpoint_steps(), "failures": marks.count(FAILED.encode())}
+        return {**found, "epochs": self._read_checkpoint_epochs()} if "epochs" in state else found
 
     def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Writes the files of a new run, which was charged to its ledger and has taken no step."""
         with _marking:
-            self._check_unchanged(not self._has_file("run.json"))
-            self._put_file("charged", lambda path: path.touch())
+            self._check_unchanged(not self._has_checkpoint_file("run.json"))
+            self._put_checkpoint_file("charged", lambda path: path.touch())
             if self._ledger is not None:
-                self._put_values("turns.json", [])
-            self._put_values("run.json", {"about": about, "state": state, "tensors": []})
+                self._put_checkpoint_values("turns.json", [])
+            self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_charges(self, account: RunAccount, run: str) -> None:
+    def record_charges_in_checkpoint(self, account: RunAccount, run: str) -> None:
         """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
-            self._check_unchanged(self._read_marks() == self._seen)
+            self._check_unchanged(self._read_checkpoint_marks() == self._seen)
             _holders[self.folder] = self
-        self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
+        self._run, self._charges, self._turn = run, len(self._read_checkpoint_charges()), secrets.token_hex(8)
         if self._ledger is not None:
-            self._put_values("turns.json", [*self._read_turns(), [self._charges, self._turn]])
-        account.keep, account.note = self.charge, self.record_shares
+            self._put_checkpoint_values("turns.json", [*self._read_checkpoint_turns(), [self._charges, self._turn]])
+        account.keep, account.note = self.charge, self.record_shares_in_checkpoint
 
     def charge(self, steps: int, mark: str = ".") -> None:
         """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger.
@@ -151,7 +162,7 @@ class Checkpoint:
         The mark of a failed step is not a charge. The marks are written first. If the process is killed in between, the
         folder is ahead of its ledger and never behind it.
         """
-        self._write_marks(mark * steps)
+        self._write_checkpoint_marks(mark * steps)
         if mark == FAILED:
             return
         self._charges += steps
@@ -160,73 +171,73 @@ class Checkpoint:
             self._ledger.record_progress(self._run, self._progress, now)
             self._progress = now
 
-    def _write_marks(self, marks: str) -> None:
+    def _write_checkpoint_marks(self, marks: str) -> None:
         """Writes the marks to the disk. A run that takes the folder over after this call has returned reads them."""
         with _marking:
-            self._check_held()
+            self._check_checkpoint_held()
             file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
             try:
                 os.write(file, marks.encode())
                 os.fsync(file)
             finally:
                 os.close(file)
-            self._check_held()  # if the lock file is gone, another process may have read too few marks
+            self._check_checkpoint_held()  # if the lock file is gone, another process may have read too few marks
 
-    def record_shares(self, shares: list[list[float]]) -> None:
+    def record_shares_in_checkpoint(self, shares: list[list[float]]) -> None:
         """Writes the share of norms and the noise multiplier of each epoch to the disk."""
-        self._check_held()
-        self._put_values("shares.json", shares)
+        self._check_checkpoint_held()
+        self._put_checkpoint_values("shares.json", shares)
 
     def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
         """Writes the tensors after ``steps`` steps to the disk. Raises ValueError if these exceed ``most`` bytes."""
-        self._check_held()
+        self._check_checkpoint_held()
         found = {"run": self._run, "steps": steps, **tensors}
 
-        def write_tensors(path: Path) -> None:
+        def write_checkpoint_tensors(path: Path) -> None:
             torch.save(found, path)
             check_regular_file(path, most)
             with open_regular_file(path) as file:
-                self._record_tensors(self._saved, digest := compute_checkpoint_digest(file))
+                self._record_checkpoint_tensors(self._saved, digest := compute_checkpoint_digest(file))
             digests.append(digest)
 
         digests: list[str] = []
-        self._put_file("tensors.pt", write_tensors)
+        self._put_checkpoint_file("tensors.pt", write_checkpoint_tensors)
         (self._saved,) = digests
-        self._record_tensors(self._saved)
-        if SAVED.encode() not in self._read_marks():
-            self._write_marks(SAVED)
+        self._record_checkpoint_tensors(self._saved)
+        if SAVED.encode() not in self._read_checkpoint_marks():
+            self._write_checkpoint_marks(SAVED)
 
-    def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+    def read_tensors_of_saved_run(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run saved last, or None if it saved none.
 
         The file must have the entries ``entries``, "run" and "steps", and no others.
         """
-        if not self._has_file("tensors.pt"):
+        if not self._has_checkpoint_file("tensors.pt"):
             return None
         try:
             with open_regular_file(self.folder / "tensors.pt", most) as file:
                 self._saved = compute_checkpoint_digest(file)
-                if self._saved not in self._read_values("run.json", self._read_run)[2]:
+                if self._saved not in self._read_checkpoint_values("run.json", self._read_run)[2]:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)
             check_json_entries("it", found, ("run", "steps", *entries))
             name, steps = read_json_value(str, found["run"], "run"), read_json_value(int, found["steps"], "steps")
         except Exception as error:  # a damaged file may cause any error in PyTorch
-            raise self._make_refusal("tensors.pt", error) from None
+            raise self._make_checkpoint_refusal("tensors.pt", error) from None
         if name != run or steps < 0:
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
-        if steps > self._count_steps():
-            raise self._make_refusal("charged", "it lacks steps that tensors.pt has")
+        if steps > self._count_checkpoint_steps():
+            raise self._make_checkpoint_refusal("charged", "it lacks steps that tensors.pt has")
         return dict(found)
 
-    def _record_tensors(self, *digests: str | None) -> None:
+    def _record_checkpoint_tensors(self, *digests: str | None) -> None:
         """Writes the digests that ``tensors.pt`` may have. Two are possible while a new file replaces the old one."""
-        about, state, _ = self._read_values("run.json", self._read_run)
+        about, state, _ = self._read_checkpoint_values("run.json", self._read_run)
         known = [each for each in digests if each is not None]
-        self._put_values("run.json", {"about": about, "state": state, "tensors": known})
+        self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": known})
 
-    def _read_marks(self) -> bytes:
+    def _read_checkpoint_marks(self) -> bytes:
         """Returns the content of the file of marks.
 
         Raises ValueError if the file is missing or too long, or has a byte that is not a mark.
@@ -234,19 +245,19 @@ class Checkpoint:
         try:
             marks = read_file_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
-            raise self._make_refusal("charged") from None
+            raise self._make_checkpoint_refusal("charged") from None
         except (OSError, ValueError) as error:
-            raise self._make_refusal("charged", error) from None
+            raise self._make_checkpoint_refusal("charged", error) from None
         if marks.translate(None, f".n{FAILED}{SAVED}".encode()):
-            raise self._make_refusal("charged", "it has other bytes than those of marks")
+            raise self._make_checkpoint_refusal("charged", "it has other bytes than those of marks")
         return marks
 
-    def _count_steps(self) -> int:
-        return self._read_marks().count(b".")
+    def _count_checkpoint_steps(self) -> int:
+        return self._read_checkpoint_marks().count(b".")
 
-    def _read_charges(self) -> bytes:
+    def _read_checkpoint_charges(self) -> bytes:
         """Returns the marks of charged steps and charged sums of norms, without all other marks."""
-        return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
+        return self._read_checkpoint_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
     def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
         """Returns the settings that a run must share to continue the saved run, and the saved run's first state.
@@ -255,24 +266,24 @@ class Checkpoint:
         """
         check_json_entries("values", plain, ("about", "state", "tensors"))
         check_json_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
-        run_state.read_run_name(plain["state"], "state")
+        run_state.read_name_from_run_state(plain["state"], "state")
         return plain["about"], plain["state"], read_json_value(tuple[str, ...], plain["tensors"], "tensors")
 
-    def _read_turns(self) -> tuple[tuple[int, str], ...]:
+    def _read_checkpoint_turns(self) -> tuple[tuple[int, str], ...]:
         """Returns the turns of this run, each as the number of charges before it and its name."""
-        turns: tuple[tuple[int, str], ...] = self._read_values(
+        turns: tuple[tuple[int, str], ...] = self._read_checkpoint_values(
             "turns.json", lambda plain: read_json_value(tuple[tuple[int, str], ...], plain, "values")
         )
         if any(one[0] > other[0] for one, other in pairwise([(0, ""), *turns])):
-            raise self._make_refusal("turns.json", "its turns are not in order")
+            raise self._make_checkpoint_refusal("turns.json", "its turns are not in order")
         return turns
 
-    def _check_newest(self, run: Any) -> None:
+    def _check_checkpoint_newest(self, run: Any) -> None:
         """Raises ValueError unless the run's last release in the ledger was made in a turn of this folder."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)
-        turns, charges = self._read_turns(), len(self._read_charges())
+        turns, charges = self._read_checkpoint_turns(), len(self._read_checkpoint_charges())
         if last is None:
             return
         made_by = [turn for before, turn in turns if before < last.releases <= charges]
@@ -283,29 +294,30 @@ class Checkpoint:
                 "copy, or make another run, which is charged anew. Nothing was spent"
             )
 
-    def _read_epochs(self) -> list[dict[str, Any]]:
+    def _read_checkpoint_epochs(self) -> list[dict[str, Any]]:
         """Returns ``NormShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
-        marks = self._read_charges()
+        marks = self._read_checkpoint_charges()
         if marks.startswith(b"."):
-            raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
+            raise self._make_checkpoint_refusal("charged", "an epoch must begin with a sum of norms")
         found: list[dict[str, Any]] = [
             {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
         ]
         taken = [epoch for epoch in found if epoch["steps"]]
         shares: tuple[tuple[float, float], ...] = ()
-        if self._has_file("shares.json") or taken:
+        if self._has_checkpoint_file("shares.json") or taken:
             kind = tuple[tuple[float, float], ...]
-            shares = self._read_values("shares.json", lambda plain: read_json_value(kind, plain, "values"))
+            shares = self._read_checkpoint_values("shares.json", lambda plain: read_json_value(kind, plain, "values"))
         if not len(taken) <= len(shares) <= len(found):
-            raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
+            raise self._make_checkpoint_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
         for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps gets a new share later
             epoch |= {"share": share, "noise": noise}
         return found
 
-    def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_values`` wrote. Raises ValueError for any other file."""
+    def _read_checkpoint_values(self, name: str, build: Callable[[Any], Any]) -> Any:
+        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any "
+        "other file."""
 
-        def read_checked(plain: Any) -> Any:
+        def read_checked_checkpoint(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")
             check_json_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != digest_ledger_values(plain["values"]):
@@ -315,28 +327,28 @@ class Checkpoint:
             return build(plain["values"])
 
         try:
-            return read_json_file(self.folder / name, read_checked)
+            return read_strict_json_file(self.folder / name, read_checked_checkpoint)
         except FileNotFoundError:
-            raise self._make_refusal(name) from None
+            raise self._make_checkpoint_refusal(name) from None
         except (OSError, ValueError) as error:
-            raise self._make_refusal(name, error) from None
+            raise self._make_checkpoint_refusal(name, error) from None
 
-    def _put_values(self, name: str, values: Any) -> None:
+    def _put_checkpoint_values(self, name: str, values: Any) -> None:
         """Writes values, with the number of the format and a digest of the values, to a JSON file."""
-        self._put_file(name, lambda path: path.write_bytes(_format_checkpoint_values(values)))
+        self._put_checkpoint_file(name, lambda path: path.write_bytes(_format_checkpoint_values(values)))
 
-    def _has_file(self, name: str) -> bool:
+    def _has_checkpoint_file(self, name: str) -> bool:
         return (self.folder / name).exists()
 
     def _check_files(self) -> None:
         """Raises ValueError if a folder, a pipe or a device has the name of a file that is read or will be written."""
         for name in _FILES:
             for each in (name, f"{name}.new"):
-                if self._has_file(each):
+                if self._has_checkpoint_file(each):
                     try:
                         check_regular_file(self.folder / each)
                     except ValueError as error:
-                        raise self._make_refusal(each, error) from None
+                        raise self._make_checkpoint_refusal(each, error) from None
 
     def _check_unchanged(self, unchanged: bool) -> None:
         if not (unchanged and self._lock.is_held):
@@ -344,7 +356,7 @@ class Checkpoint:
                 "checkpoint must not be in use: another run of this process went on with it. Nothing more was released"
             )
 
-    def _check_held(self) -> None:
+    def _check_checkpoint_held(self) -> None:
         """Raises RuntimeError unless this run may charge its steps in the folder."""
         if not self._lock.is_held:
             raise RuntimeError(
@@ -354,7 +366,7 @@ class Checkpoint:
         if _holders.get(self.folder) is not self:
             raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
-    def _put_file(self, name: str, write: Callable[[Path], Any]) -> None:
+    def _put_checkpoint_file(self, name: str, write: Callable[[Path], Any]) -> None:
         """Writes a file under a temporary name, flushes it to the disk and then renames it to ``name``."""
         new = self.folder / f"{name}.new"
         new.unlink(missing_ok=True)
@@ -365,7 +377,7 @@ class Checkpoint:
         if sys.platform != "win32":  # Windows cannot flush a folder: a power cut may lose the new name
             _flush_checkpoint_to_disk(self.folder)
 
-    def _make_refusal(self, name: str, damage: object = None) -> ValueError:
+    def _make_checkpoint_refusal(self, name: str, damage: object = None) -> ValueError:
         """Returns the error for a missing file. If ``damage`` is given, returns the error for a damaged file."""
         what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
         return ValueError(

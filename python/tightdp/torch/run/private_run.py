@@ -16,11 +16,14 @@ from ..._support import _check
 from ..._support.process_owner import ProcessOwner
 from ...algorithms.adaclip import AdaCliP
 from ...bound import Bound
+from ...clipping_and_noise.noise import RandomSource
 from ...composition import Composition
 from ...ledger import Ledger
 from ...mechanisms import Mechanism
-from ...release.noise import RandomSource
 from ...statement import Statement
+from ..algorithm_sums.centered_sums import MomentsState, make_moments_of_centered_sums
+from ..algorithm_sums.importance_sums import ExactUnitSums, OnePassUnitSums
+from ..algorithm_sums.step_sums import StepSumMaker
 from ..batches import collated_batch
 from ..batches.batch_places import RecordIndices
 from ..batches.importance_loader import ImportanceLoader
@@ -35,35 +38,31 @@ from ..model_checks.record_locality import (
     PlacedPart,
     Take,
     copy_model_if_possible,
-    make_model_output_loss,
+    make_loss_for_record_locality,
     measure_record_locality,
 )
 from ..model_checks.self_test import (
     check_against_autograd,
     check_gradients_repeat,
     check_model_on_first_record,
-    find_gradient_by_autograd,
-    take_single_records,
-    warn_of_no_gradient,
+    find_autograd_gradient_for_self_test,
+    take_single_records_for_self_test,
+    warn_of_zero_self_test_gradient,
 )
-from ..plan import run_state
-from ..plan.account import RunAccount
 from ..plan.algorithm_settings import TITLES
 from ..plan.norm_share_account import NormShareAccount, release_norm_share
 from ..plan.plan import Plan
+from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
-    draw_order_of_checks,
-    find_model_device,
+    draw_random_order_of_checks,
+    find_device_of_model_generators,
     run_uncompiled,
     seed_loss_function,
     seed_model_pass,
 )
-from ..randomness.key import NOISE, RunKey
 from ..randomness.process_group import Fact, World
-from ..step_sums.centered_sums import MomentsState, make_adaclip_moments
-from ..step_sums.importance_sums import ExactUnitSums, OnePassUnitSums
-from ..step_sums.step_sums import StepSumMaker
-from . import run_statement
+from ..randomness.run_key import NOISE, RunKey
+from . import run_state, run_statement
 from .saved_run import SavedRun
 
 LossFunction = Callable[[Any, Any], Any]
@@ -129,9 +128,9 @@ class PrivateRun:
         self._busy, self._coins, self._owner = threading.Lock(), loader._coins, ProcessOwner()
         self._passes = count()
         self._identity, self._saved, self._finished = identity, saved, 0
-        size = sum(p.numel() for p in self._check_parameters().values())
+        size = sum(p.numel() for p in self._check_parameters_of_run().values())
         plan = self.plan
-        self._moments = make_adaclip_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
+        self._moments = make_moments_of_centered_sums(plan, size) if isinstance(plan.settings, AdaCliP) else None
         candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
         self._sum_maker = StepSumMaker(plan, self._moments, candidates)
         self._losses = None if plan.loss is None else LossSum(
@@ -217,12 +216,12 @@ class PrivateRun:
         The statement has the hash of the current ``model.state_dict()`` and the name of the data set. The name is the
         one in the ledger, or without a ledger the type of ``dataset``.
         """
-        numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
+        numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters_of_run().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_run_statement(
-            subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._identity, self._world.size,
+            subject, self.plan, numbers, self._key.is_seeded_key, self._ledger, self._identity, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
-            resumed=self._account.resumed and self._world.is_first,
+            resumed=self._account.resumed and self._world.is_first_rank,
             hashed=run_statement.hash_model_state(self.model),
             dataset=type(self.loader.dataset).__name__,
         )  # fmt: skip
@@ -239,61 +238,68 @@ class PrivateRun:
         model_checks.check_loss_fn(loss_fn)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
-        with self._exclude_others(), torch.enable_grad():
-            with self._world.run_together("the start of a step", **self._list_step_facts(batch)):
-                self._account.check_going_on()
+        with self._exclude_other_steps_of_run(), torch.enable_grad():
+            with self._world.run_ranks_together("the start of a step", **self._list_step_facts_of_run(batch)):
+                self._account.check_planned_run_goes_on()
                 self._check_batch(batch)
-                parameters = self._check_parameters()
+                parameters = self._check_parameters_of_run()
                 model_checks.check_model_modules(self.model)
-                model_checks.check_optimizer_settings(self.optimizer)
+                model_checks.check_settings_of_torch_optimizer(self.optimizer)
                 model_checks.check_parameters_finite(parameters.items())
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
-            with self._account.end_on_error():
-                released = self._look_and_release(loss_fn, parameters, batch)
-            self._set_gradients(parameters, released)
+            with self._account.end_planned_run_on_error():
+                released = self._look_and_release_in_run(loss_fn, parameters, batch)
+            self._set_gradients_of_run(parameters, released)
             self.optimizer.step()
             self._finished += 1
 
-    def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
+    def _look_and_release_in_run(
+        self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch
+    ) -> Iterable[Any]:
         """Computes the sums over a batch, and returns noisy estimates of the mean gradient."""
-        with self._world.run_together("the first records"):
-            before, parts = batch._read_before_draw(), self._move_parts(batch.parts())
-            looks = None if before is None else self._move_parts(before)
-            new = self._sums is None or not self._sums.is_made_for(parameters)
+        with self._world.run_ranks_together("the first records"):
+            before, parts = batch._read_batch_before_draw(), self._move_parts_of_private_run(batch.parts())
+            looks = None if before is None else self._move_parts_of_private_run(before)
+            new = self._sums is None or not self._sums.has_gradient_sums_for(parameters)
             if new or self.steps_ % self.plan.steps_between_looks == 0:
-                parts, looks = self._test_first_record(loss_fn, parameters, parts, looks, new=new)
+                parts, looks = self._test_first_record_in_run(loss_fn, parameters, parts, looks, new=new)
         if looks is not None:
-            look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
+            look = partial(self._look_at_norms_in_private_run, loss_fn, parameters, looks, batch)
             account, loader = self._account, self.loader
             if (
                 isinstance(account, NormShareAccount)
                 and isinstance(loader, ImportanceLoader)
-                and account.must_release_share
+                and account.must_release_norm_share_of_plan
             ):
                 release_norm_share(
-                    account, self._world, loader.candidates.make_norm_noise_source(account.charged_sums), look
+                    account,
+                    self._world,
+                    loader.candidates.make_noise_source_of_importance_batch(account.charged_norm_sums_of_plan),
+                    look,
                 )
             else:
                 look()
-        with self._world.run_together("the sums of a step"):
+        with self._world.run_ranks_together("the sums of a step"):
             self._account.spend()
-            sums = self._begin_sums(parameters)
+            sums = self._begin_sums_of_private_run(parameters)
             losses = self._losses
-            with self._run_isolated_pass(loss_fn, values=sums.is_one_by_one) as loss:
+            with self._begin_pass_of_private_run(loss_fn, values=sums.has_gradients_one_by_one) as loss:
                 if losses is not None:
-                    losses.begin_step()
+                    losses.begin_step_of_released_loss()
                     loss = losses.watch_losses(loss)
-                for (part, records), last in _mark_last_part(parts):
+                for (part, records), last in _mark_last_part_of_run(parts):
                     places = next(batch._places, None)
                     sums.add(self.model, loss, part, records, places, last=last)
                     if losses is not None:
-                        losses.add_losses(records, None if sums.is_one_by_one else places)
+                        losses.add_to_released_loss(records, None if sums.has_gradients_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
-            sums.candidates.renew_norm_bounds(self._world)
-        released = self._release_sums(sums)
+            sums.candidates.renew_bounds_of_importance_batch(self._world)
+        released = self._release_sums_of_run(sums)
         if losses is not None:
-            losses.release_step_loss(self.steps_, self._key.make_source_at(LOSS_STREAMS + self.steps_), self._world)
+            losses.release_step_loss(
+                self.steps_, self._key.make_random_source_of_key(LOSS_STREAMS + self.steps_), self._world
+            )
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
@@ -329,20 +335,22 @@ class PrivateRun:
         tried = _check.check_count_argument("tried", tried, most=max(n - 1, 1))
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
-        with self._exclude_others(), torch.enable_grad():
-            parameters = self._check_parameters()
+        with self._exclude_other_steps_of_run(), torch.enable_grad():
+            parameters = self._check_parameters_of_run()
             untouched = copy_model_if_possible(self.model)
 
             def take_copied(outputs: bool) -> Take:
-                taken = make_model_output_loss(loss_fn) if outputs else loss_fn
+                taken = make_loss_for_record_locality(loss_fn) if outputs else loss_fn
                 model = copy_model_if_possible(untouched)
                 copies = dict(model.named_parameters())
-                return self._take_with_same_coins(taken, model, {name: copies[name] for name in parameters})
+                return self._take_records_for_run_audit(taken, model, {name: copies[name] for name in parameters})
 
-            take = self._take_with_same_coins(loss_fn, self.model, parameters)
-            return measure_record_locality(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
+            take = self._take_records_for_run_audit(loss_fn, self.model, parameters)
+            return measure_record_locality(
+                self._read_records_for_run_audit, take, take_copied, self.plan, np.arange(n), tried
+            )
 
-    def _read_for_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
+    def _read_records_for_run_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
         return self.loader.read_records_alone(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
@@ -354,15 +362,15 @@ class PrivateRun:
         """
         if not self.has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
-        self._check_owner()
-        tensors = self._collect_tensors()
-        with self._world.run_together("saving"):
-            self._saved.save_tensors(self.steps_, tensors, self._tensor_file_limit)
+        self._check_owner_of_private_run()
+        tensors = self._collect_tensors_of_run()
+        with self._world.run_ranks_together("saving"):
+            self._saved.save_tensors_of_saved_run(self.steps_, tensors, self._tensor_file_limit)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of the account, to be saved together with the states of the model and the optimizer."""
-        state = run_state.make_run_state(self._identity, self._account, self._check_parameters())
-        return {**state, **self._export_learned()}
+        state = run_state.make_run_state(self._identity, self._account, self._check_parameters_of_run())
+        return {**state, **self._export_learned_of_run()}
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
         """Continues from a saved account.
@@ -372,42 +380,48 @@ class PrivateRun:
         ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something about a
         record, and the statement says that the run went on after an error.
         """
-        self._check_owner()
+        self._check_owner_of_private_run()
         before = self.steps_
-        run_state.read_run_name(state, "state")
+        run_state.read_name_from_run_state(state, "state")
         for name, part in self._learned.items():
-            part.check_state(state.get(name))
+            part.check_state_of_sums(state.get(name))
         of_account = {name: value for name, value in state.items() if name not in self._learned}
         self._identity = run_state.restore_run_state(
-            of_account, self._identity, self._account, self._check_parameters(), after_failure=after_failure
+            of_account, self._identity, self._account, self._check_parameters_of_run(), after_failure=after_failure
         )
         if self.steps_ > before:
-            self._import_learned(state)
+            self._import_learned_of_run(state)
 
     @property
     def has_checkpoint(self) -> bool:
         """Whether ``make_private`` got a checkpoint, in which ``save`` puts the model and the optimizer."""
         return self._saved.exists
 
-    def _collect_tensors(self) -> dict[str, Any]:
+    def _collect_tensors_of_run(self) -> dict[str, Any]:
         """Returns the state of the run without its account. All of this state was computed from releases."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            **self._export_learned_of_run(),
+        }
 
-    def _export_learned(self) -> dict[str, Any]:
+    def _export_learned_of_run(self) -> dict[str, Any]:
         return {name: part.export_state() for name, part in self._learned.items()}
 
-    def _import_learned(self, found: dict[str, Any]) -> None:
+    def _import_learned_of_run(self, found: dict[str, Any]) -> None:
         for name, part in self._learned.items():
-            part.import_state(found.get(name))
+            part.import_state_of_sums(found.get(name))
 
-    def _restore_saved(self) -> None:
+    def _restore_saved_tensors_of_run(self) -> None:
         """Restores the tensors that the checkpoint saved last."""
-        found = self._read_saved()
+        found = self._read_saved_tensors_of_run()
         if found is not None:
-            self._load_tensors(found)
+            self._load_tensors_of_run(found)
 
-    def _read_saved(self) -> dict[str, Any] | None:
-        return self._saved.read_tensors(self._identity, ("model", "optimizer", *self._learned), self._tensor_file_limit)
+    def _read_saved_tensors_of_run(self) -> dict[str, Any] | None:
+        return self._saved.read_tensors_of_saved_run(
+            self._identity, ("model", "optimizer", *self._learned), self._tensor_file_limit
+        )
 
     @property
     def _tensor_file_limit(self) -> int:
@@ -420,16 +434,17 @@ class PrivateRun:
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
         return 64 * model + 64 * self.plan.steps + 2**26
 
-    def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Restores the tensors of ``_collect_tensors``. Raises ValueError for those of another model or optimizer."""
+    def _load_tensors_of_run(self, found: dict[str, Any]) -> None:
+        """Restores the tensors of ``_collect_tensors_of_run``. Raises ValueError for those of another model or "
+        "optimizer."""
         try:
-            self._import_learned(found)
+            self._import_learned_of_run(found)
             self.model.load_state_dict(found["model"])
             self.optimizer.load_state_dict(found["optimizer"])
         except Exception as error:  # other values may cause any error in PyTorch
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
-    def _check_parameters(self) -> dict[str, Any]:
+    def _check_parameters_of_run(self) -> dict[str, Any]:
         """Returns the trained parameters.
 
         Raises ValueError if the parameters cannot be trained privately. If each parameter has its own norm bound or
@@ -452,12 +467,12 @@ class PrivateRun:
             )
         if batch.loader is not self.loader:
             raise ValueError("batch must come from the loader of this run, got one of another loader")
-        if batch.is_used:
+        if batch.is_used_batch:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
-    def _move_parts(self, parts: Parts) -> Parts:
+    def _move_parts_of_private_run(self, parts: Parts) -> Parts:
         """Yields the parts on the model's device. Raises ValueError if a part differs from the first in structure."""
-        device = find_model_device(self.model)
+        device = find_device_of_model_generators(self.model)
         for part, records in parts:
             found = collated_batch.describe_batch_structure(part)
             self._structure = found if self._structure is None else self._structure
@@ -469,34 +484,36 @@ class PrivateRun:
             yield collated_batch.move_batch_to_device(part, device), records
 
     @contextmanager
-    def _run_isolated_pass(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
+    def _begin_pass_of_private_run(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
         """Yields the loss function for one pass of records through the model.
 
         The global generators are seeded for this pass. An error is raised if the model keeps anything of the records.
         """
         number = next(self._passes)
-        with check_model_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
+        with check_model_unchanged(self.model, self._copies, values=values), self._seed_pass_of_private_run(number):
             yield seed_loss_function(loss_fn, self._coins.make_common_seed(number))
 
-    def _seed_pass(self, number: int) -> AbstractContextManager[None]:
+    def _seed_pass_of_private_run(self, number: int) -> AbstractContextManager[None]:
         """Makes a context in which the global generators have the seeds of the pass with this number."""
         seed = self._coins.make_model_seed(number, self._world.rank)
-        return seed_model_pass(find_model_device(self.model), seed, self._coins.make_common_seed(number))
+        return seed_model_pass(find_device_of_model_generators(self.model), seed, self._coins.make_common_seed(number))
 
-    def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
+    def _look_at_norms_in_private_run(
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch
+    ) -> Any:
         """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
-        with self._world.run_together("the norms of all records"):
-            sums = self._begin_sums(parameters)
+        with self._world.run_ranks_together("the norms of all records"):
+            sums = self._begin_sums_of_private_run(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
-            with self._run_isolated_pass(loss_fn, values=sums.is_one_by_one) as loss:
+            with self._begin_pass_of_private_run(loss_fn, values=sums.has_gradients_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.note_gradient_norms(
-                        sums.find_gradient_norms(self.model, loss, part, records, places)
+                    sums.candidates.note_norms_of_importance_batch(
+                        sums.find_norms_for_importance_sums(self.model, loss, part, records, places)
                     )
-        return sums.candidates.renew_norm_bounds(self._world)
+        return sums.candidates.renew_bounds_of_importance_batch(self._world)
 
-    def _test_first_record(
+    def _test_first_record_in_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
         """Tests on the first records whether the account is valid for the model and whether gradients can be clipped.
@@ -507,97 +524,101 @@ class PrivateRun:
         the first step does not depend on the draw.
         """
         first = parts if looks is None else looks
-        with self._seed_pass(next(self._passes)):
+        with self._seed_pass_of_private_run(next(self._passes)):
             held = list(islice(first, 1))
-            for part, records in held or self._move_parts(self.loader.read_first_record()):
+            for part, records in held or self._move_parts_of_private_run(self.loader.read_first_record()):
                 check_model_on_first_record(self.model, loss_fn, parameters, part, records)
                 sums = self._sum_maker.make_step_sums(parameters)
-                with self._run_isolated_pass(loss_fn) as loss:
+                with self._begin_pass_of_private_run(loss_fn) as loss:
                     sums.check(self.model, loss, part, records)
-                self._look_at_gradients(loss_fn, sums, part, records, new=new)
+                self._look_at_gradients_in_run(loss_fn, sums, part, records, new=new)
                 self._sums, self._names = sums, tuple(parameters)
         first = chain(held, first)
         return (first, None) if looks is None else (parts, first)
 
-    def _look_at_gradients(
+    def _look_at_gradients_in_run(
         self, loss_fn: LossFunction, sums: GradientSums, part: Any, records: int, *, new: bool
     ) -> None:
         """Raises an error if a gradient depends on earlier records or, with ``new``, if a gradient is wrong."""
-        singles = take_single_records(part, records)
-        order = draw_order_of_checks(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
-        find = partial(self._find_gradient, loss_fn, sums)
+        singles = take_single_records_for_self_test(part, records)
+        order = draw_random_order_of_checks(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
+        find = partial(self._find_gradient_in_private_run, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.is_one_by_one:  # otherwise autograd itself computed the gradients
-                plain = partial(self._find_plain_gradient, loss_fn, sums)
+            if not sums.has_gradients_one_by_one:  # otherwise autograd itself computed the gradients
+                plain = partial(self._find_plain_gradient_in_run, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
-            warn_of_no_gradient(found)
+            warn_of_zero_self_test_gradient(found)
 
-    def _find_gradient(self, loss_fn: LossFunction, sums: GradientSums, one: Any) -> list[Any]:
+    def _find_gradient_in_private_run(self, loss_fn: LossFunction, sums: GradientSums, one: Any) -> list[Any]:
         """Returns the gradient of a record, computed in the way of ``sums``, with the same seeds at each call."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
-        with check_model_unchanged(self.model, self._copies), self._seed_pass(0):
-            return sums.find_gradients(self.model, loss, one, 1)
+        with check_model_unchanged(self.model, self._copies), self._seed_pass_of_private_run(0):
+            return sums.find_per_example_gradients(self.model, loss, one, 1)
 
-    def _find_plain_gradient(self, loss_fn: LossFunction, sums: GradientSums, one: Any, number: int = 0) -> Any:
+    def _find_plain_gradient_in_run(self, loss_fn: LossFunction, sums: GradientSums, one: Any, number: int = 0) -> Any:
         """Returns a record's gradient by plain back-propagation, with the seeds of a pass, and its rounding error."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
-        with check_model_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
-            found, rounding = find_gradient_by_autograd(self.model, loss, sums.parameters, one)
+        with check_model_unchanged(self.model, self._copies), self._seed_pass_of_private_run(number), run_uncompiled():
+            found, rounding = find_autograd_gradient_for_self_test(self.model, loss, sums.parameters, one)
         pairs = zip(sums.parameters.values(), found, strict=True)
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
-    def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
+    def _take_records_for_run_audit(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
         The coins (seeds) follow from the number of the trial. In every call with that number, a place (row) of a part
         has the same coins.
         """
-        sums, device = self._sum_maker.make_plain_sums(parameters), find_model_device(model)
+        sums, device = self._sum_maker.make_plain_step_sums(parameters), find_device_of_model_generators(model)
 
-        def take_parts(parts: list[PlacedPart], trial: int) -> list[Any]:
-            sums.clear_totals()
+        def take_parts_for_run_audit(parts: list[PlacedPart], trial: int) -> list[Any]:
+            sums.clear_gradient_sums()
             loss = seed_loss_function(loss_fn, self._coins.make_common_seed(AUDIT_READS - trial))
             for part, records, places in parts:
-                with check_model_unchanged(model), self._seed_pass(AUDIT_READS - trial):
+                with check_model_unchanged(model), self._seed_pass_of_private_run(AUDIT_READS - trial):
                     sums.add(model, loss, collated_batch.move_batch_to_device(part, device), records, places)
             return sums.convert_to_floats()
 
-        return take_parts
+        return take_parts_for_run_audit
 
-    def _begin_sums(self, parameters: dict[str, Any]) -> GradientSums:
+    def _begin_sums_of_private_run(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns sums that are set to zero: the tested sums, or new sums if there was no record to test."""
         known = self._sums
         sums = (
-            known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
+            known
+            if known is not None and known.has_gradient_sums_for(parameters)
+            else self._sum_maker.make_step_sums(parameters)
         )
         sums.follow_plan(self._account.current_plan)
-        sums.clear_totals()
+        sums.clear_gradient_sums()
         return sums
 
-    def _release_sums(self, sums: GradientSums) -> Iterable[Any]:
-        return sums.release_mean_gradient(self._make_noise_source())
+    def _release_sums_of_run(self, sums: GradientSums) -> Iterable[Any]:
+        return sums.release_mean_gradient(self._make_noise_source_of_run())
 
-    def _make_noise_source(self) -> RandomSource:
+    def _make_noise_source_of_run(self) -> RandomSource:
         """Returns the source of the noise for the step charged last.
 
         Each step has its own stream. If the number of records was released, the noise on this number took the first
         stream.
         """
-        return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
+        return self._key.make_random_source_of_key(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
-    def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
+    def _list_step_facts_of_run(self, batch: Any) -> dict[str, Fact]:
         """Returns the facts on which the processes of a run must agree before a step."""
         return {
             "run": lambda: self._identity,
-            "key": lambda: self._key.key_digest,
+            "key": lambda: self._key.digest_of_run_key,
             "account": lambda: self.steps_,
             "number_of_steps_that_ended": lambda: self._finished,
-            "batch": lambda: batch._digest_rows,
-            "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._check_parameters().items()],
+            "batch": lambda: batch._digest_batch_rows,
+            "parameters_that_are_trained": lambda: [
+                (name, p.shape) for name, p in self._check_parameters_of_run().items()
+            ],
         }
 
-    def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+    def _set_gradients_of_run(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer the released gradients alone. Gradients that other code left in parameters have no noise,
         and are removed."""
         for group in self.optimizer.param_groups:
@@ -608,9 +629,9 @@ class PrivateRun:
             p.grad = gradient.to(p.device, p.dtype)
 
     @contextmanager
-    def _exclude_others(self) -> Iterator[None]:
+    def _exclude_other_steps_of_run(self) -> Iterator[None]:
         """Raises RuntimeError if another step of the run is under way, or if another process made the run."""
-        self._check_owner()
+        self._check_owner_of_private_run()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")
         try:
@@ -618,7 +639,7 @@ class PrivateRun:
         finally:
             self._busy.release()
 
-    def _check_owner(self) -> None:
+    def _check_owner_of_private_run(self) -> None:
         self._owner.check_process(
             "this run",
             "parent and child would each take the steps that were charged once. Make another run in the child, which "
@@ -629,7 +650,7 @@ class PrivateRun:
         raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")
 
 
-def _mark_last_part(parts: Parts) -> Iterator[tuple[tuple[Any, int], bool]]:
+def _mark_last_part_of_run(parts: Parts) -> Iterator[tuple[tuple[Any, int], bool]]:
     """Yields each part and whether it is the last one. The next part is read before a part is yielded."""
     held = next(parts, None)
     while held is not None:

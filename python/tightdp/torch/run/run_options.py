@@ -72,7 +72,7 @@ class AfterFailure:
     folder: str | os.PathLike[str]
 
 
-def check_batch_settings(batches: Any) -> Batches:
+def check_run_options_for_batches(batches: Any) -> Batches:
     """Returns the checked settings of batches. None stands for the default settings."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
@@ -80,13 +80,13 @@ def check_batch_settings(batches: Any) -> Batches:
     return batches
 
 
-def split_checkpoint_argument(checkpoint: Any) -> tuple[Any, bool]:
+def split_run_option_of_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
     """Returns the folder of a checkpoint, and whether a run that an error ended may go on from the folder."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure
 
 
-def check_loss_release(given: Any, algorithm: Any) -> LossRelease | None:
+def check_run_options_for_loss(given: Any, algorithm: Any) -> LossRelease | None:
     """Returns the checked settings for releasing losses, or None if losses are not released."""
     if given is not None and not isinstance(given, LossRelease):
         raise TypeError(f"release_loss must be a LossRelease of tightdp.torch or None, got {given!r}")

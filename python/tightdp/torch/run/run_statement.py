@@ -13,7 +13,7 @@ from ...algorithms.dpis import DPIS
 from ...ledger import Ledger
 from ...ledger.payment import name_ledger_payment
 from ...statement import Statement
-from ...statement.parameters import hash_state_dict_for_statement
+from ...statement.parameters import hash_statement_parameters_of_state_dict
 from ...statement.wording import (
     AGAIN,
     RECORDS,
@@ -21,7 +21,7 @@ from ...statement.wording import (
     state_noisy_record_count,
     state_public_record_count,
 )
-from ..model_checks.model_checks import is_sharded_parameter
+from ..model_checks.model_checks import is_sharded_model_parameter
 from ..plan.plan import Plan
 
 _GRADIENTS = (
@@ -78,9 +78,9 @@ def hash_model_state(model: Any) -> str | None:
     processes.
     """
     state = model.state_dict()
-    if any(is_sharded_parameter(each) or not isinstance(each, torch.Tensor) for each in state.values()):
+    if any(is_sharded_model_parameter(each) or not isinstance(each, torch.Tensor) for each in state.values()):
         return None
-    return hash_state_dict_for_statement(state)
+    return hash_statement_parameters_of_state_dict(state)
 
 
 def make_run_statement(

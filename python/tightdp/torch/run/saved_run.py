@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..plan import run_state
-from ..plan.account import RunAccount
+from ..plan.run_account import RunAccount
 from ..randomness.process_group import World
+from . import run_state
 from .checkpoint import Checkpoint
 
 
@@ -23,7 +23,7 @@ class SavedRun:
         """Whether the run has a folder. The value is the same on all processes."""
         self._world, self._files, self._about = world, files, about
         self._state: Any = world.run_on_first_rank("the checkpoint", self._read) if self.exists else None
-        self._own_name: str = world.run_on_first_rank("the name of the run", run_state.make_run_name)
+        self._own_name: str = world.run_on_first_rank("the name of the run", run_state.make_name_for_run_state)
 
     def _read(self) -> dict[str, Any] | None:
         return None if self._files is None else self._files.read(self._about)
@@ -31,15 +31,15 @@ class SavedRun:
     @property
     def record_count(self) -> int | None:
         """Number of records in the plan of the run in the folder, or None if the folder has no run."""
-        return None if self._state is None else run_state.read_record_count_of_run(self._state)
+        return None if self._state is None else run_state.read_record_count_of_run_state(self._state)
 
     @property
-    def run_name(self) -> str:
+    def name_of_saved_run(self) -> str:
         """Name of the run in the folder, which is continued, or else of the new run.
 
         The ledger uses the name as the identifier of the run's release.
         """
-        return self._own_name if self._state is None else run_state.read_run_name(self._state, "checkpoint")
+        return self._own_name if self._state is None else run_state.read_name_from_run_state(self._state, "checkpoint")
 
     def take_up_run(self, account: RunAccount, parameters: dict[str, Any], *, after_failure: bool) -> str:
         """Continues the run in the folder or begins a new run, and returns the name of that run.
@@ -48,7 +48,7 @@ class SavedRun:
         """
         name = self._own_name
         if self._state is not None:
-            with self._world.run_together("the checkpoint"):
+            with self._world.run_ranks_together("the checkpoint"):
                 name = run_state.restore_run_state(
                     self._state, name, account, parameters, "checkpoint", after_failure=after_failure
                 )
@@ -61,17 +61,17 @@ class SavedRun:
         assert self._files is not None
         if self._state is None:
             self._files.begin_run(begun, self._about)
-        self._files.record_charges(account, name)
+        self._files.record_charges_in_checkpoint(account, name)
 
-    def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+    def read_tensors_of_saved_run(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run of this name saved last, or None if it saved nothing.
 
         Only the first process reads the tensors, and the other processes get None. The file must have these ``entries``
         and at most ``most`` bytes.
         """
-        return None if self._files is None else self._files.read_tensors(name, entries, most)
+        return None if self._files is None else self._files.read_tensors_of_saved_run(name, entries, most)
 
-    def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:
+    def save_tensors_of_saved_run(self, steps: int, tensors: dict[str, Any], most: int) -> None:
         """Saves the run's tensors after ``steps`` steps, on the first process, in a file of at most ``most`` bytes."""
         if self._files is not None:
             self._files.save(steps, tensors, most)

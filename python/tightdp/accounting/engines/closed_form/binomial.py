@@ -19,7 +19,7 @@ import numpy as np
 from ...._core import work_charge
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
 from .privacy_curve import PrivacyCurve, mirror_delta
-from .single import BracketedCurve
+from .single_mechanisms import BracketedCurve
 
 MOST_TERMS = 10**7
 """Largest number of terms of a sum. A sum of this length takes a tenth of a second. A binomial is refused if its
@@ -62,13 +62,13 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         self.chunk = int(min(max(measure_deviation_of_response(e, count), 64.0), _CHUNK))
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         """Returns delta as a sum over the losses above ``epsilon``.
 
         If the mode is among these losses, returns 1 minus the two other sums of the module's docstring.
         """
         if epsilon < 0:  # the pair is symmetric
-            return mirror_delta(epsilon, self.evaluate_delta(-epsilon))
+            return mirror_delta(epsilon, self.evaluate_closed_form_delta(-epsilon))
         end = Fraction(self.e) * self.k
         if epsilon >= end:
             return Range(0.0)
@@ -82,15 +82,20 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
             all_above, lost, terms = self._above(first)
             work_charge(_UNITS * terms)  # a cached sum is charged as much as a new one
             return all_above * -expm1(-spare) + lost * exp(-spare)
-        rest = self._compute_mass(first) * exp(-spare) * self._sum_and_charge(first, up=True, odds=self.odds)
+        rest = (
+            self._compute_mass_of_binomial(first)
+            * exp(-spare)
+            * self._sum_and_charge_binomial_terms(first, up=True, odds=self.odds)
+        )
         below = (
-            self._compute_mass(first - 1) * self._sum_and_charge(first - 1, up=False, odds=self.odds)
+            self._compute_mass_of_binomial(first - 1)
+            * self._sum_and_charge_binomial_terms(first - 1, up=False, odds=self.odds)
             if first
             else Range(0.0)
         )
         return 1 - (rest + below)
 
-    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
+    def bracket_closed_form_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
         # The spread is a guess that has the form of Hoeffding's bound.
         spread = 2 * measure_deviation_of_response(self.e, self.k) * math.sqrt(-2 * math.log(delta))
@@ -105,18 +110,18 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         steps of an inversion.
         """
         mass, (sums, terms) = (
-            self._compute_mass(first),
-            self._sum_ratios(first, up=True, odds=1 / self.odds, spared=True),
+            self._compute_mass_of_binomial(first),
+            self._sum_binomial_ratios(first, up=True, odds=1 / self.odds, spared=True),
         )
         return mass * sums[0], mass * sums[1], terms
 
-    def _sum_and_charge(self, start: int, up: bool, odds: float) -> Range:
-        """Returns the first sum of ``_sum_ratios``, and charges its work."""
-        sums, terms = self._sum_ratios(start, up, odds)
+    def _sum_and_charge_binomial_terms(self, start: int, up: bool, odds: float) -> Range:
+        """Returns the first sum of ``_sum_binomial_ratios``, and charges its work."""
+        sums, terms = self._sum_binomial_ratios(start, up, odds)
         work_charge(_UNITS * terms)
         return sums[0]
 
-    def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
+    def _sum_binomial_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
         """Returns the sum of f(i)/f(start) for i = start, start +- 1, ..., and the number of terms.
 
         Here f(i) = C(k, i) odds^{+-i}, with the sign + if ``up``. With ``spared``, a second sum has the same terms
@@ -148,7 +153,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
                 ]
                 return found, done
 
-    def _compute_mass(self, i: int) -> Range:
+    def _compute_mass_of_binomial(self, i: int) -> Range:
         return compute_binomial_mass(self.k, i, self.log_p, self.log_q)
 
 
@@ -161,7 +166,12 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
     with localcontext(CONTEXT):
         large = i * log_p + j * log_q
         if i and j:
-            large += _compute_n_log_n(k) - _compute_n_log_n(i) - _compute_n_log_n(j) + (Decimal(k) / i / j).ln() / 2
+            large += (
+                _compute_n_log_n_of_binomial(k)
+                - _compute_n_log_n_of_binomial(i)
+                - _compute_n_log_n_of_binomial(j)
+                + (Decimal(k) / i / j).ln() / 2
+            )
         nearest = float(large.exp())
     value = Range(widen_down(nearest, 2 * ULP), widen_up(nearest, 2 * ULP))
     if not (i and j):
@@ -183,7 +193,7 @@ _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
 
-def _compute_n_log_n(n: int) -> Decimal:
+def _compute_n_log_n_of_binomial(n: int) -> Decimal:
     """Returns n log n."""
     return n * Decimal(n).ln()
 

@@ -53,7 +53,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
         self.losses, self.deltas = find_worst_bounded_range_curve(eta, count)
         self.member = RepeatedResponseCurve(eta / 2, count)
 
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         """Returns the delta of randomised response as lower end, and the value of a chord of the adversary's curve as
         upper end."""
         lower = self.member.delta(epsilon).lo
@@ -67,7 +67,7 @@ class RepeatedBoundedRangeCurve(PrivacyCurve):
         value = (1 - share) * self.deltas[k - 1] + share * self.deltas[k]
         return Range(lower, widen_up(float(value), _SLACK))
 
-    def invert_delta(self, delta: float) -> Range:
+    def invert_closed_form_delta(self, delta: float) -> Range:
         """Returns the epsilon of randomised response as lower end, and the epsilon of a chord as upper end."""
         lower = self.member.epsilon(delta).lo
         k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node with a delta of at most ``delta``

@@ -14,7 +14,7 @@ from ...._core import work_charge
 from ...numerics.outward import INF, Range, expm1, log1p
 from ...pairs.replacement import ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
-from . import binomial, bounded_range, outcomes, single
+from . import binomial, bounded_range, outcomes, single_mechanisms
 from .gaussian import GaussianCurve
 from .gaussian_selections import GaussianSelections, can_serve_gaussian_selections
 from .privacy_curve import PrivacyCurve
@@ -82,7 +82,7 @@ def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve
         return _find_closed_form_of_step(mechanism, direction)
     if isinstance(mechanism, m.BoundedRange) and bounded_range.count_bounded_range_cells(mechanism.eta, count):
         return bounded_range.RepeatedBoundedRangeCurve(mechanism.eta, count)
-    return _find_closed_form_of_repeated_response(_find_closed_form_response(mechanism), count)
+    return _find_closed_form_of_repeated_response(_find_closed_form_of_any_response(mechanism), count)
 
 
 def _find_closed_form_with_selections(parts: Parts) -> PrivacyCurve | None:
@@ -127,7 +127,7 @@ def _find_closed_form_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
     if len(parts) == count == 1:
         assert isinstance(parts[0][0], m.ApproximateDP)
         failure = Range(parts[0][0].nominal_delta)
-    return single.CurveWithFailure(kept, failure)
+    return single_mechanisms.CurveWithFailure(kept, failure)
 
 
 def _is_closed_form_failure(mechanism: m.Mechanism) -> bool:
@@ -145,7 +145,7 @@ def _find_closed_form_with_failures(parts: Parts) -> PrivacyCurve:
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += count * log1p(-Range(mechanism.nominal_delta))
     rest = tuple(part for part in parts if isinstance(part[0], m.Gaussian))
-    return single.CurveWithFailure(GaussianCurve(sum_gaussian_mu_squared(rest)), -expm1(log_kept))
+    return single_mechanisms.CurveWithFailure(GaussianCurve(sum_gaussian_mu_squared(rest)), -expm1(log_kept))
 
 
 def _find_closed_form_of_repeated_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
@@ -159,10 +159,10 @@ def _find_closed_form_of_repeated_response(nominal: Range | None, count: int) ->
         or binomial.measure_deviation_of_response(nominal.lo, count) > binomial.MOST_TERMS / 10
     ):
         return None
-    return single.PureCurve(nominal) if count == 1 else binomial.RepeatedResponseCurve(nominal, count)
+    return single_mechanisms.PureCurve(nominal) if count == 1 else binomial.RepeatedResponseCurve(nominal, count)
 
 
-def _find_closed_form_response(mechanism: m.Mechanism) -> Range | None:
+def _find_closed_form_of_any_response(mechanism: m.Mechanism) -> Range | None:
     """Returns e if the mechanism has the dominating pair of e-DP binary randomised response, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
@@ -178,14 +178,18 @@ def _find_closed_form_of_step(mechanism: m.Mechanism, direction: Direction) -> P
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
             return find_closed_form(((mechanism, 1),), direction)
         case m.Laplace(scale):
-            return single.LaplaceCurve(1 / Range(scale))
+            return single_mechanisms.LaplaceCurve(1 / Range(scale))
         case m.BoundedRange(eta):
-            return single.BoundedRangeCurve(eta) if eta > 0 else GaussianCurve(0.0)
+            return single_mechanisms.BoundedRangeCurve(eta) if eta > 0 else GaussianCurve(0.0)
         case ReplacedGaussian(sigma, q):
-            return single.ReplacedGaussianCurve(1 / Range(sigma), q)
+            return single_mechanisms.ReplacedGaussianCurve(1 / Range(sigma), q)
         case m.PoissonSampled(inner, q):
             full = _find_closed_form_of_step(inner, direction)
             if full is None:
                 return None
-            return single.SampledRemoveCurve(full, q) if direction == "remove" else single.SampledAddCurve(full, q)
+            return (
+                single_mechanisms.SampledRemoveCurve(full, q)
+                if direction == "remove"
+                else single_mechanisms.SampledAddCurve(full, q)
+            )
     return None

@@ -26,7 +26,7 @@ class GaussianCurve(PrivacyCurve):
     def __init__(self, mu_squared: Number) -> None:
         self.mu = sqrt(as_range(mu_squared))
 
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         lo, hi = self.mu.lo, self.mu.hi
         lower = gaussian_delta(min(lo, _MOST), epsilon)[0] if lo >= _LEAST else 0.0
         upper = gaussian_delta(max(hi, _LEAST), epsilon)[1] if hi <= _MOST else 1.0
@@ -34,7 +34,7 @@ class GaussianCurve(PrivacyCurve):
             upper = min(upper, (self.mu * _DENSITY).hi)
         return Range(lower, upper)
 
-    def invert_delta(self, delta: float) -> Range:
+    def invert_closed_form_delta(self, delta: float) -> Range:
         """Returns epsilon from the compiled core in its certified range, or else from monotonicity and a tail bound."""
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:

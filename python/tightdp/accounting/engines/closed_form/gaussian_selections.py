@@ -68,12 +68,12 @@ class GaussianSelections(PrivacyCurve):
         self.losses, self.masses, self.factor, self.floor = build_gaussian_selection_masses(eta, count)
         self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
         upper = gaussian_mixture(self.mu, self.losses, self.masses, lowered)
         return Range(0.0, widen_up(upper * self.factor + self.floor))
 
-    def invert_delta(self, delta: float) -> Range:
+    def invert_closed_form_delta(self, delta: float) -> Range:
         """Returns an upper bound of epsilon. The lower end of the range is 0.
 
         The search starts near the epsilon of a Gaussian with the zCDP of all mechanisms together. The search takes

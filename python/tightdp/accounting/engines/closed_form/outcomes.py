@@ -24,10 +24,10 @@ from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedClass
 from ...pairs.replacement import bracket_replaced_losses as losses_of
 from ..engine_interface import Direction, Parts
-from .atoms import MOST_ATOMS, AtomDistribution, count_loss_atoms, list_loss_atoms, may_have_atom_at_infinity
 from .binomial import CONTEXT
-from .privacy_curve import PrivacyCurve, invert_privacy_curve_from_above, invert_privacy_curve_from_below
-from .single import BracketedCurve
+from .loss_atoms import MOST_ATOMS, AtomDistribution, count_loss_atoms, list_loss_atoms, may_have_atom_at_infinity
+from .privacy_curve import PrivacyCurve, invert_closed_form_from_above, invert_closed_form_from_below
+from .single_mechanisms import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
 """Largest number of outcomes. Finding so many takes a twentieth of a second, and each answer then takes a hundredth of
@@ -71,7 +71,7 @@ def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
     """Returns the number of outcomes of ``count`` steps; 0 if this number is too large or unknown."""
     if isinstance(mechanism, m.RandomAllocation):
         found = _count_outcome_multisets(_count_atoms_for_outcomes(mechanism), mechanism.steps)
-        if not found or not _has_feasible_outcomes(mechanism, found):
+        if not found or not _has_feasible_closed_form_outcomes(mechanism, found):
             return 0
         return found if count == 1 else _count_outcome_multisets(found, count)
     kinds = count_loss_atoms(mechanism)
@@ -93,7 +93,7 @@ def _count_atoms_for_outcomes(mechanism: m.RandomAllocation) -> int:
     return found + may_have_atom_at_infinity(mechanism.mechanism) if found else 0
 
 
-def _has_feasible_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+def _has_feasible_closed_form_outcomes(mechanism: m.RandomAllocation, outcomes: int) -> bool:
     """Tells whether computing the likelihood ratios of an allocation takes little work and cannot overflow."""
     steps, k = mechanism.steps, mechanism.selected
     columns = min(steps, count_loss_atoms(mechanism.mechanism) or 0)
@@ -116,7 +116,7 @@ def _has_two_outcome_tables(mechanism: m.Mechanism) -> bool:
     return isinstance(inner, ReplacedClass) and losses_of(inner)[0] is not losses_of(inner)[1]
 
 
-def build_allocation_outcome_curve(
+def build_outcome_curve_from_atoms(
     less: AtomDistribution,
     more: AtomDistribution,
     steps: int,
@@ -137,7 +137,9 @@ def build_allocation_outcome_curve(
             or selected * (max(losses) - min(losses)) > _MOST_LOG
         ):
             return None
-    low, high = (_sort_outcomes(_build_allocated_outcomes(few, steps, selected, direction)) for few in (less, more))
+    low, high = (
+        _sort_outcomes(_convert_atoms_to_drawn_outcomes(few, steps, selected, direction)) for few in (less, more)
+    )
     return BracketedCurve(TabulatedCurve(low), TabulatedCurve(high))
 
 
@@ -151,21 +153,21 @@ class TabulatedCurve(PrivacyCurve):
     def outcome_table(self) -> _OutcomeTable:
         return self.kept
 
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         found = self.outcome_table
         work_charge(_SUM_UNITS * len(found.low))
         return Range(
-            found.sum_delta_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
-            found.sum_delta_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
+            found.sum_delta_of_outcomes(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
+            found.sum_delta_of_outcomes(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
         )
 
-    def invert_delta(self, delta: float) -> Range:
+    def invert_closed_form_delta(self, delta: float) -> Range:
         found = self.outcome_table
         if delta < found.infinity.lo:
             return Range(INF)
-        root = found.estimate_root(delta)
-        above = INF if delta < found.infinity.hi else invert_privacy_curve_from_above(self, delta, root)
-        return Range(invert_privacy_curve_from_below(self, delta, root), above)
+        root = found.estimate_root_of_outcomes(delta)
+        above = INF if delta < found.infinity.hi else invert_closed_form_from_above(self, delta, root)
+        return Range(invert_closed_form_from_below(self, delta, root), above)
 
 
 class FewOutcomesCurve(TabulatedCurve):
@@ -193,7 +195,7 @@ class _OutcomeTable(NamedTuple):
     errors: _Array
     infinity: Range
 
-    def sum_delta_above(self, epsilon: float, losses: _Array, sign: float) -> float:
+    def sum_delta_of_outcomes(self, epsilon: float, losses: _Array, sign: float) -> float:
         """Returns the sum of P's mass times 1 - e^{epsilon - loss} over the losses above epsilon.
 
         The sum is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
@@ -208,7 +210,7 @@ class _OutcomeTable(NamedTuple):
         total += sign * (error + (2 if exactly else 64) * ULP * total + (4 * len(terms) + 4) * TINY)
         return max(total, 0.0)
 
-    def estimate_root(self, delta: float) -> float:
+    def estimate_root_of_outcomes(self, delta: float) -> float:
         """Returns the approximate epsilon at which the curve has the value ``delta``.
 
         The epsilon is interpolated, because delta is linear in e^epsilon between two neighbouring losses.
@@ -243,7 +245,7 @@ class _Outcomes(NamedTuple):
     log_error: _Long
     infinity: Range
 
-    def repeat_steps(self, count: int) -> _Outcomes:
+    def repeat_outcomes(self, count: int) -> _Outcomes:
         """Returns the outcomes of ``count`` independent steps."""
         if count == 1:
             return self
@@ -252,14 +254,16 @@ class _Outcomes(NamedTuple):
             return self._replace(infinity=infinity)
         found = _OutcomeMultisets(len(self.losses), count)
         return _Outcomes(
-            found.sum_values(self.losses),
-            found.log_number() + found.sum_values(self.log_p),
-            found.sum_values(self.loss_error) + _bound_rounding_of_outcomes(count, self.losses),
-            found.sum_values(self.log_error) + _bound_rounding_of_outcomes(count, self.log_p) + found.rounding,
-            infinity.limit_to(0.0, 1.0),
+            found.sum_values_of_outcomes(self.losses),
+            found.log_number_of_outcomes() + found.sum_values_of_outcomes(self.log_p),
+            found.sum_values_of_outcomes(self.loss_error) + _bound_rounding_of_outcomes(count, self.losses),
+            found.sum_values_of_outcomes(self.log_error)
+            + _bound_rounding_of_outcomes(count, self.log_p)
+            + found.rounding,
+            infinity.limit_range_to(0.0, 1.0),
         )
 
-    def combine_with(self, other: _Outcomes) -> _Outcomes:
+    def combine_with_outcomes(self, other: _Outcomes) -> _Outcomes:
         """Returns the joint outcomes of this composition and an independent one."""
         infinity = self.infinity + other.infinity - self.infinity * other.infinity
         return _Outcomes(
@@ -273,7 +277,7 @@ class _Outcomes(NamedTuple):
                 self.log_error + _bound_rounding_of_outcomes(1, self.log_p),
                 other.log_error + _bound_rounding_of_outcomes(1, other.log_p),
             ).ravel(),
-            infinity.limit_to(0.0, 1.0),
+            infinity.limit_range_to(0.0, 1.0),
         )
 
 
@@ -315,7 +319,7 @@ class _OutcomeMultisets:
         self._logs = _log_factorials_of_outcomes(size)
         self.rounding = 64 * _DIGITS * (float(self._logs[-1]) + size)
 
-    def sum_values(self, values: _Long) -> _Long:
+    def sum_values_of_outcomes(self, values: _Long) -> _Long:
         """Returns, for each multiset, the sum of the values of its things."""
         if self.by_kind:
             parts = (self.columns[:, i] * values[i] for i in range(self.kinds))
@@ -326,7 +330,7 @@ class _OutcomeMultisets:
             found += part
         return found
 
-    def log_number(self) -> _Long:
+    def log_number_of_outcomes(self) -> _Long:
         """Returns, for each multiset, the logarithm of the number of orders of its things."""
         if self.kinds == 1:
             return np.zeros(1, dtype=np.longdouble)
@@ -341,7 +345,7 @@ class _OutcomeMultisets:
             found -= logs[run - 1]
         return found
 
-    def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
+    def evaluate_symmetric_outcomes(self, ratios: _Long, k: int) -> _Long:
         """Returns, for each multiset, the elementary symmetric polynomial of degree k of the ratios of its things.
 
         The ratios are in [0, 1]. Only sums and products of nonnegative numbers are computed, so no digits are lost by
@@ -377,7 +381,7 @@ def _list_symmetric_terms_of_outcomes(ratio: np.longdouble, counts: NDArray[np.i
 def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
     """Returns the outcomes of one use of a mechanism. One use of a ``RandomAllocation`` has many steps."""
     if isinstance(mechanism, m.RandomAllocation):
-        return _build_allocated_outcomes(
+        return _convert_atoms_to_drawn_outcomes(
             list_loss_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
         )
     return _convert_atoms_to_outcomes(list_loss_atoms(mechanism, direction, high))
@@ -399,11 +403,11 @@ def _convert_atoms_to_outcomes(found: AtomDistribution) -> _Outcomes:
         log_p,
         np.array([one.loss_error for one in atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, losses),
         np.array([one.log_error for one in atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, log_p),
-        (found.infinity + lost).limit_to(0.0, 1.0) if lost.hi else found.infinity,
+        (found.infinity + lost).limit_range_to(0.0, 1.0) if lost.hi else found.infinity,
     )
 
 
-def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
+def _convert_atoms_to_drawn_outcomes(few: AtomDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
     """Returns the outcomes of a random allocation of ``k`` out of ``steps`` steps (docs/theory/allocation.md,
     Theorem 1).
 
@@ -423,11 +427,11 @@ def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, directi
     scaled = np.exp(ratios - top)
     scaled = np.append(scaled, np.longdouble(0)) if hidden else scaled
     found = _OutcomeMultisets(len(log_q), steps)
-    symmetric = found.evaluate_symmetric(scaled, k)
+    symmetric = found.evaluate_symmetric_outcomes(scaled, k)
     seen = symmetric > 0
     with np.errstate(divide="ignore"):
         loss = np.log(symmetric) + k * top - _as_long_double_outcomes([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
-    mass = found.log_number() + found.sum_values(log_q)
+    mass = found.log_number_of_outcomes() + found.sum_values_of_outcomes(log_q)
     spread = float(top - ratios.min())
     loss_error = k * (float(base.loss_error.max()) + _DIGITS * (8 + 4 * spread)) + _DIGITS * (
         16 * (k + 2) * (len(log_q) + 4) + 8 * k * abs(float(top)) + 2000
@@ -445,7 +449,7 @@ def _build_allocated_outcomes(few: AtomDistribution, steps: int, k: int, directi
     spent = np.full(len(here), loss_error), np.full(len(here), log_error)
     if direction == "remove":
         infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
-        return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.limit_to(0.0, 1.0))
+        return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.limit_range_to(0.0, 1.0))
     alone = mass[~seen]  # outcomes where P has no mass
     certain = math.fsum(float(x) for x in np.exp(alone))
     error = 2 * (log_error + 2 * LIBM) * certain
@@ -462,8 +466,8 @@ def _build_outcome_table(parts: Parts, direction: Direction, high: bool) -> _Out
     """Returns the sorted outcomes of the composition of all parts."""
     found: _Outcomes | None = None
     for mechanism, count in parts:
-        one = _list_outcomes_of_mechanism(mechanism, direction, high).repeat_steps(count)
-        found = one if found is None else found.combine_with(one)
+        one = _list_outcomes_of_mechanism(mechanism, direction, high).repeat_outcomes(count)
+        found = one if found is None else found.combine_with_outcomes(one)
     assert found is not None
     return _sort_outcomes(found)
 

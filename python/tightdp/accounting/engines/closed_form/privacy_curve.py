@@ -21,7 +21,7 @@ class PrivacyCurve(ABC):
     """Work units for building the curve, in addition to the work of evaluating it."""
 
     @abstractmethod
-    def evaluate_delta(self, epsilon: float) -> Range:
+    def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         """Returns a range that holds delta(epsilon).
 
         The true value is in [max(1 - e^epsilon, 0), 1], but the range may go beyond this interval.
@@ -40,7 +40,7 @@ class PrivacyCurve(ABC):
         if epsilon == -INF:
             return Range(1.0)
         trivial = -expm1(epsilon)
-        found = self.evaluate_delta(epsilon)
+        found = self.evaluate_closed_form_delta(epsilon)
         return Range(min(max(found.lo, trivial.lo, 0.0), 1.0), min(max(found.hi, trivial.hi, 0.0), 1.0))
 
     def epsilon(self, delta: Number) -> Range:
@@ -55,15 +55,15 @@ class PrivacyCurve(ABC):
             return Range(INF)
         if self.delta(0.0).hi <= delta:
             return Range(0.0)
-        return self.invert_delta(delta)
+        return self.invert_closed_form_delta(delta)
 
-    def invert_delta(self, delta: float) -> Range:
+    def invert_closed_form_delta(self, delta: float) -> Range:
         """Returns a range that holds epsilon(delta), for delta in [0, 1) where epsilon is not known to be 0."""
         if delta == 0:
             return Range(0.0, INF)
-        return invert_privacy_curve(self, delta, *self.bracket_epsilon(delta))
+        return invert_closed_form_curve(self, delta, *self.bracket_closed_form_epsilon(delta))
 
-    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
+    def bracket_closed_form_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns the interval in which the search for epsilon(delta) begins. This interval need not hold
         epsilon(delta)."""
         return 0.0, 1.0
@@ -77,7 +77,7 @@ def mirror_delta(epsilon: float, back: Number) -> Range:
     return -expm1(epsilon) + exp(epsilon) * back
 
 
-def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
+def invert_closed_form_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
     """Returns a range that holds the root eps >= 0 of curve.delta(eps) = delta.
 
     Both ends of the range are certified by evaluating the curve there. The search starts with the interval from ``low``
@@ -85,27 +85,25 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
     """
     target = math.log(delta)
 
-    def measure_gap_of_privacy_curve(eps: float) -> float:
+    def measure_gap_of_closed_form_curve(eps: float) -> float:
         found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
     low, high = min(max(low, 0.0), LARGEST), min(max(high, TINY_EPSILON), LARGEST)
-    g_low, g_high = measure_gap_of_privacy_curve(low), measure_gap_of_privacy_curve(high)
+    g_low, g_high = measure_gap_of_closed_form_curve(low), measure_gap_of_closed_form_curve(high)
     while g_high > 0:
         low, g_low = high, g_high
         if high >= LARGEST / 4:
             return Range(low if curve.delta(low).lo > delta else 0.0, INF)
         high *= 4
-        g_high = measure_gap_of_privacy_curve(high)
+        g_high = measure_gap_of_closed_form_curve(high)
     while g_low < 0 and low > 0:
         high, g_high = low, g_low
         low = low / 4 if low > TINY_EPSILON else 0.0
-        g_low = measure_gap_of_privacy_curve(low)
-    root = _find_root_of_privacy_curve(measure_gap_of_privacy_curve, low, high, g_low, g_high)
-    return Range(
-        invert_privacy_curve_from_below(curve, delta, root), invert_privacy_curve_from_above(curve, delta, root)
-    )
+        g_low = measure_gap_of_closed_form_curve(low)
+    root = _find_root_of_closed_form_curve(measure_gap_of_closed_form_curve, low, high, g_low, g_high)
+    return Range(invert_closed_form_from_below(curve, delta, root), invert_closed_form_from_above(curve, delta, root))
 
 
 TINY_EPSILON = 1e-300
@@ -116,7 +114,7 @@ _CLOSE = 4e-16
 """Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched near the root."""
 
 
-def _find_root_of_privacy_curve(
+def _find_root_of_closed_form_curve(
     gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float
 ) -> float:
     """Returns a zero of the decreasing function ``gap``, accurate to a few ulps.
@@ -146,7 +144,7 @@ def _find_root_of_privacy_curve(
     return 0.5 * low + 0.5 * high  # low + high could overflow
 
 
-def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_closed_form_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just above ``root`` where the curve is certified to be at most ``delta``.
 
     Returns infinity if none is found.
@@ -159,7 +157,7 @@ def invert_privacy_curve_from_above(curve: PrivacyCurve, delta: float, root: flo
     return INF
 
 
-def invert_privacy_curve_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
+def invert_closed_form_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``.
 
     Returns 0 if none is found.

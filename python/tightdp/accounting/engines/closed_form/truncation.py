@@ -50,16 +50,16 @@ def charge_sample_truncation(q: float, batch_size: int, dataset_size: int) -> No
 def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
     """Returns the truncation, and the number of terms that were added up to compute the truncation."""
     tail, terms = sum_tail_of_truncation(dataset_size - 1, q, batch_size)
-    cut = tail.limit_to(0.0, 1.0)
+    cut = tail.limit_range_to(0.0, 1.0)
     # The largest possible value of ``within``, reached if exactly batch_size other records are sampled.
-    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_range_to(0.0, 1.0)
     tail, more = sum_tail_of_truncation(dataset_size, q, batch_size + 1)
     both = tail * (Range(batch_size) / dataset_size)  # P(event of ``cut``, and the record is in the batch)
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
         within = Range(min(found.lo, most.hi), min(found.hi, most.hi))
-    return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q)), terms + more
+    return Truncation(cut, within, ((1 - cut) * q + both).limit_range_to(0.0, q)), terms + more
 
 
 def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
@@ -95,4 +95,4 @@ def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
     found = compute_binomial_mass(n, start, log_p, log_q) * Range(
         max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP)
     )
-    return (found if above else 1 - found).limit_to(0.0, 1.0), done
+    return (found if above else 1 - found).limit_range_to(0.0, 1.0), done

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ...._core import Budget, grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import MixtureOfGaussians, TruncatedPoissonSampled
+from ...pairs.class_members import has_no_privacy_loss
 from ...pairs.kinds import has_kind_of_mechanism
-from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed
 from ..closed_form.truncation import charge_sample_truncation
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
@@ -59,15 +59,17 @@ class Grid:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
         with _limit_grid_work(parts, request):
-            return _bound_by_grids(parts, direction, partial(grid_epsilon, delta=delta), request, nothing)
+            return _bound_by_grid_distributions(parts, direction, partial(grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
         with _limit_grid_work(parts, request):
-            return _bound_by_grids(parts, direction, partial(grid_delta, epsilon=epsilon), request, nothing)
+            return _bound_by_grid_distributions(
+                parts, direction, partial(grid_delta, epsilon=epsilon), request, nothing
+            )
 
-    def bound_deltas_from_above(
+    def bound_grid_deltas_from_above(
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
     ) -> NDArray[np.float64]:
         """Returns upper bounds of delta at ascending epsilons, from as few compositions as possible."""
@@ -111,7 +113,7 @@ def _limit_grid_points(request: Request) -> int:
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 
 
-def _bound_by_grids(
+def _bound_by_grid_distributions(
     parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound
 ) -> Bound:
     """Returns a bound from composing the loss distributions of all parts.

@@ -24,12 +24,12 @@ from ...._core import (
     GridLaw,
 )
 from ....mechanisms import PrivacyLoss
-from ....mechanisms.complete_pairs import CompletePair
+from ....mechanisms.loss_tables import CompletePair
 from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import Number, Range, as_range
-from ...pairs.members import BinaryRangeMember
+from ...pairs.class_members import BinaryRangeMember
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.orders import unite_orders_of_pair
+from ...pairs.pair_orders import unite_orders_of_pair
 from ...pairs.replacement import (
     Replaced,
     ReplacedClass,
@@ -168,7 +168,7 @@ def _prepare_unsampled_for_grid(mechanism: m.Mechanism, direction: Direction) ->
                 GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta)
             )
         case BinaryRangeMember(eta, _):
-            pair = _prepare_ranges_for_grid(mechanism.list_atoms(), step=Range(eta))
+            pair = _prepare_ranges_for_grid(mechanism.list_atoms_of_pair(), step=Range(eta))
             return _as_exact_grid_distribution(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
             return _prepare_replaced_class_for_grid(mechanism)
@@ -223,7 +223,7 @@ def _prepare_replaced_sample_for_grid(inner: m.Mechanism, q: float) -> BoundingD
     """
     if q < 1:
         match inner:
-            case m.DiscreteGaussian(sigma, sensitivity) if _is_noise_moderate_for_grid(sigma, sensitivity):
+            case m.DiscreteGaussian(sigma, sensitivity) if _is_moderate_grid_noise(sigma, sensitivity):
                 return _as_exact_grid_distribution(GridLaw.discrete_gaussian_replaced(sigma, sensitivity, q))
             case m.DiscreteLaplace(scale, sensitivity) if 2 * sensitivity < GRID_MOST_ATOMS and scale > _LEAST_SCALE:
                 return _as_exact_grid_distribution(GridLaw.discrete_laplace_replaced(scale, sensitivity, q))
@@ -235,7 +235,7 @@ def _prepare_replaced_sample_for_grid(inner: m.Mechanism, q: float) -> BoundingD
     )
 
 
-def _is_noise_moderate_for_grid(sigma: float, sensitivity: int) -> bool:
+def _is_moderate_grid_noise(sigma: float, sensitivity: int) -> bool:
     """Tells whether discrete Gaussian noise has few enough values around the means of three data sets (with one record,
     the other one, or neither), and no losses near overflow."""
     values = 6 * GRID_KEPT_DEVIATIONS * sigma
@@ -269,11 +269,11 @@ def _prepare_mixture_for_grid(
     ``lost`` is the probability of the shifts that were left out.
     """
     given = (
-        mixtures.list_midpoints_of_mixture(ahead),
-        mixtures.list_midpoints_of_mixture(behind),
+        mixtures.list_midpoints_of_grid_mixture(ahead),
+        mixtures.list_midpoints_of_grid_mixture(behind),
         sigma,
         lost,
-        mixtures.measure_error_of_mixture(ahead, behind),
+        mixtures.measure_error_of_grid_mixture(ahead, behind),
     )
     upper, lower = GridLaw.gaussian_mixtures(*given)
     return _as_exact_grid_distribution(upper) if lower is None else BoundingDistributions(upper, (lower,))
@@ -287,13 +287,13 @@ def _prepare_draws_for_grid(
     Replacing the record moves the sum by at most 2k, and zeroing the record moves it by at most k.
     """
     sigma = mechanism.mechanism.noise_multiplier
-    drawn, lost = mixtures.list_mixture_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
+    drawn, lost = mixtures.list_grid_mixture_draws(mechanism.sample_size, mechanism.dataset_size)
     one, two = list(drawn), [(2 * k, weight) for k, weight in drawn]
     if replaced:
         ahead, behind, attained = two, two, two
     else:
         ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
-    less = mixtures.absorb_small_mixture_shifts(attained, lost)
+    less = mixtures.absorb_small_grid_mixture_shifts(attained, lost)
     lowers = [
         _prepare_mixture_for_grid(*pair, sigma).lowers[0]
         for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))
@@ -434,7 +434,7 @@ def _prepare_replaced_class_for_grid(pair: ReplacedClass) -> BoundingDistributio
 
 def _prepare_symmetric_losses_for_grid(found: ReplacedLosses) -> GridLaw:
     """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
-    atoms = found.list_atoms()
+    atoms = found.list_atoms_of_pair()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
     return _prepare_ranges_for_grid(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 

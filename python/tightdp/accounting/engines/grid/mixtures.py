@@ -17,12 +17,12 @@ Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
 
 
-def list_midpoints_of_mixture(weights: Weights) -> list[tuple[float, float]]:
+def list_midpoints_of_grid_mixture(weights: Weights) -> list[tuple[float, float]]:
     """Returns the shifts with the midpoints of their probabilities."""
     return [(shift, 0.5 * (weight.lo + weight.hi)) for shift, weight in weights]
 
 
-def measure_error_of_mixture(*weights: Weights) -> float:
+def measure_error_of_grid_mixture(*weights: Weights) -> float:
     """Returns the largest relative error of the midpoints of the probabilities."""
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
     return max(widths, default=0.0) + 2.0**-52
@@ -47,9 +47,7 @@ NOTHING: Weights = [(0.0, Range(1.0))]
 
 
 @lru_cache(maxsize=64)
-def list_mixture_draw_probabilities(
-    sample_size: int, dataset_size: int
-) -> tuple[tuple[tuple[float, Range], ...], float]:
+def list_grid_mixture_draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
     """Returns the distribution of the number of times that one record is drawn.
 
     The second result bounds the probability of the numbers that are left out.
@@ -84,7 +82,7 @@ _MOST_DRAWS = 4000
 about forty standard deviations if the record is drawn ten thousand times on average."""
 
 
-def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
+def absorb_small_grid_mixture_shifts(weights: Weights, lost: float) -> Weights:
     """Moves ``lost`` and the smallest shifts to shift 0, and returns the new weights.
 
     Shifts are moved, the smallest first, until their probability is at least 1e-18. The result is dominated by the

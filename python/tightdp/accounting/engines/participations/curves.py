@@ -146,63 +146,65 @@ class ParticipationMixture:
     ) -> None:
         self._k, self._mu_squared, self._beside, self._rare, self._common = k, mu_squared, beside, rare, common
 
-    def _shift_epsilon_by_numbers(self, numbers: _Array) -> _Array:
+    def _shift_epsilon_by_participations(self, numbers: _Array) -> _Array:
         """Returns the shift of epsilon for each number of participations."""
         return numbers * self._rare + (self._k.count - numbers) * self._common
 
-    def _bound_curves_below(self, numbers: _Array, epsilon: float) -> _Array:
+    def _bound_participation_curves_below(self, numbers: _Array, epsilon: float) -> _Array:
         """Returns lower ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # numbers that overflow are replaced by the largest double
-            at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        at = np.where(mu > _SERVED[1], _convert_epsilon_to_largest_mu(at, mu, _MARGIN), at)
+            at = np.nextafter(epsilon + self._shift_epsilon_by_participations(numbers) * (1 + _MARGIN), np.inf)
+        at = np.where(mu > _SERVED[1], _convert_epsilon_of_participations(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
 
-    def _bound_curves_above(self, numbers: _Array, epsilon: float) -> _Array:
+    def _bound_participation_curves_above(self, numbers: _Array, epsilon: float) -> _Array:
         """Returns upper ends of the curves for these numbers of participations."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
-        at = np.maximum(np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
+        at = np.maximum(
+            np.nextafter(epsilon + self._shift_epsilon_by_participations(numbers) * (1 - _MARGIN), -np.inf), 0.0
+        )
         high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2} for a = eps/mu - mu/2
-            away = _convert_epsilon_to_largest_mu(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1]
+            away = _convert_epsilon_of_participations(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1]
             away = np.clip(away, 0.0, _FARTHEST)
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
 
-    def _find_end(self, epsilon: float) -> int:
+    def _find_end_of_participations(self, epsilon: float) -> int:
         """Returns the smallest number of participations whose curve is almost 1, or ``last`` + 1 if there is none."""
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: use the reversed pair below 0")
         low, high = self._k.first, self._k.last + 1
         while low < high:
             numbers = np.unique(np.linspace(low, high - 1, _TRIED).astype(np.int64))
-            all_but_1 = self._bound_curves_below(numbers.astype(np.float64), epsilon) >= _ALL
+            all_but_1 = self._bound_participation_curves_below(numbers.astype(np.float64), epsilon) >= _ALL
             i = int(np.argmax(all_but_1)) if all_but_1.any() else len(numbers)
             low = int(numbers[i - 1]) + 1 if i else low
             high = int(numbers[i]) if i < len(numbers) else high
         return low
 
-    def bound_from_below(self, epsilon: float) -> float:
+    def bound_participations_from_below(self, epsilon: float) -> float:
         """Returns a lower bound of the sum at ``epsilon``."""
-        k, end = self._k, self._find_end(epsilon)
+        k, end = self._k, self._find_end_of_participations(epsilon)
         total = float(k.low_above[end - k.first]) * _ALL if end <= k.last else 0.0
-        for numbers, at in self._iterate_blocks(end):
-            terms = self._bound_curves_below(numbers, epsilon) * k.low[at]
+        for numbers, at in self._iterate_participation_blocks(end):
+            terms = self._bound_participation_curves_below(numbers, epsilon) * k.low[at]
             total += float(terms.sum())
             if terms[0] <= 2.0**-60 * total:
                 break
         return total * (1 - 2.0**-40)
 
-    def bound_from_above(self, epsilon: float) -> float:
+    def bound_participations_from_above(self, epsilon: float) -> float:
         """Returns an upper bound of the sum at ``epsilon``."""
-        k, end = self._k, self._find_end(epsilon)
+        k, end = self._k, self._find_end_of_participations(epsilon)
         total = float(k.high_above[end - k.first]) if end <= k.last else 0.0
-        for numbers, at in self._iterate_blocks(end):
-            curves = self._bound_curves_above(numbers, epsilon)
+        for numbers, at in self._iterate_participation_blocks(end):
+            curves = self._bound_participation_curves_above(numbers, epsilon)
             total += float((curves * k.high[at]).sum())
             rest = float(curves[0] * k.high_below[at][0])
             if rest <= max(2.0**-60 * total, _UNSEEN):
@@ -210,7 +212,7 @@ class ParticipationMixture:
                 break
         return min(total * (1 + 2.0**-40) + 2 * _UNSEEN, 1.0)
 
-    def _iterate_blocks(self, end: int) -> Iterator[tuple[_Array, slice]]:
+    def _iterate_participation_blocks(self, end: int) -> Iterator[tuple[_Array, slice]]:
         """Yields blocks of the numbers below ``end`` with their indices in the arrays of masses, the largest first."""
         first = self._k.first
         while end > first:
@@ -219,7 +221,7 @@ class ParticipationMixture:
             end = begin
 
 
-def _convert_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+def _convert_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: float) -> _Array:
     """Returns the epsilon for the largest certified mu that corresponds to ``epsilon`` for ``mu``.
 
     Both epsilons have the same a = epsilon/mu - mu/2. At a given a, delta grows with mu (closed-forms.md section 2).
@@ -233,7 +235,7 @@ def _convert_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -
 
 def build_participation_mixture_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound sum_k P(K = k) delta_k(eps)."""
-    return ParticipationMixture(k, mu_squared, beside).bound_from_above
+    return ParticipationMixture(k, mu_squared, beside).bound_participations_from_above
 
 
 def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
@@ -265,11 +267,11 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
 
-    def bound_delta_of_removal(epsilon: float) -> float:
-        found = (Range(shown.bound_from_above(epsilon)) + unseen).hi
+    def bound_delta_of_removed_participations(epsilon: float) -> float:
+        found = (Range(shown.bound_participations_from_above(epsilon)) + unseen).hi
         return found if unseen <= _NOTHING * found else min(found, mixture(epsilon))
 
-    return bound_delta_of_removal
+    return bound_delta_of_removed_participations
 
 
 _DENSITY = 0.39894228040143274
@@ -286,13 +288,13 @@ def bound_added_participations_above(k: Participations, mu_squared: Range, besid
     """
     mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 
-    def bound_delta_of_addition(epsilon: float) -> float:
+    def bound_delta_of_added_participations(epsilon: float) -> float:
         found = _compute_delta_without_participation(beside, epsilon + never).hi
         # If one step with the record reveals almost everything, the mixture is not below ``found``.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
 
-    return bound_delta_of_addition
+    return bound_delta_of_added_participations
 
 
 def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
@@ -304,11 +306,11 @@ def bound_replaced_participations_above(k: Participations, remove: Curve, add: C
     """
     never = _log_probability_of_no_participation(k).lo
 
-    def bound_delta_of_replacement(epsilon: float) -> float:
+    def bound_delta_of_replaced_participations(epsilon: float) -> float:
         at = widen_down(epsilon + never)
         return remove(at) if at >= 0 else mirror_delta(at, add(-at)).hi
 
-    return bound_delta_of_replacement
+    return bound_delta_of_replaced_participations
 
 
 def _log_probability_of_no_participation(k: Participations) -> Range:
@@ -363,4 +365,4 @@ _LEAST_RATIO = 1e-300
 
 def _compute_delta_without_participation(beside: Range, epsilon: Range) -> Range:
     """Returns delta of the plain Gaussians alone, or of an empty composition."""
-    return GaussianCurve(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_to(0.0, 1.0)
+    return GaussianCurve(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_range_to(0.0, 1.0)

@@ -17,7 +17,7 @@ from .... import mechanisms as m
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..closed_form.privacy_curve import mirror_delta
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
 from . import curves as participations
 from .curves import (
     Curve,
@@ -88,7 +88,7 @@ _REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 def _build_participation_bound(lower: float, upper: float) -> Bound:
     """Returns both ends as a bound, whose width is one error term."""
-    return Bound(lower, upper, ENGINE.name, {"participations": measure_width(lower, upper)})
+    return Bound(lower, upper, ENGINE.name, {"participations": measure_width_of_engine_bound(lower, upper)})
 
 
 @lru_cache(maxsize=16)
@@ -146,5 +146,7 @@ def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBound
             high, above, participations.bound_added_participations_above(high, once, beside)
         )
     return CurveBounds(
-        above, participations.build_mixture_when_participation_told(low, once, beside).bound_from_below, start
+        above,
+        participations.build_mixture_when_participation_told(low, once, beside).bound_participations_from_below,
+        start,
     )

@@ -14,11 +14,11 @@ def build_prv_on_device(device: int) -> Prv:
 
     Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.
     """
-    where = build_cupy_backend(device)
+    where = build_prv_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 
 
-def build_cupy_backend(device: int) -> _Cupy:
+def build_prv_backend(device: int) -> _Cupy:
     """Returns CuPy on one device, as the array library of ``spectral``.
 
     Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.

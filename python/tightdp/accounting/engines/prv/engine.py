@@ -43,7 +43,7 @@ class Prv:
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         """Returns the reason for refusing the first mechanism or count that is not served; None if all are."""
         for mechanism, count in parts:
-            if _describe_prv_loss(mechanism, direction) is None:
+            if _describe_prv_engine_loss(mechanism, direction) is None:
                 return (
                     f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
                     f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
@@ -102,14 +102,14 @@ def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]
     """Returns the composition as the core takes it, with parameters rounded up or down."""
     found = []
     for mechanism, count in parts:
-        loss = _describe_prv_loss(mechanism, direction, high)
+        loss = _describe_prv_engine_loss(mechanism, direction, high)
         assert loss is not None, "refused parts were asked"
         name, parameter, q, failure = loss
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _describe_prv_loss(
+def _describe_prv_engine_loss(
     mechanism: Mechanism, direction: Direction, high: bool = True
 ) -> tuple[str, float, float, float] | None:
     """Returns the core's name of a loss, with its parameters; None if the engine does not serve the mechanism.

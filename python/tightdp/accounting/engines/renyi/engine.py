@@ -15,11 +15,11 @@ from .... import mechanisms as m
 from ....composition import FEW_PARTS
 from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
-from ...numerics.work import try_to_spend_work
-from ...pairs import members
+from ...numerics.shared_work import try_to_spend_work
+from ...pairs import class_members
 from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
 from ..closed_form import engine as closed_form
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
 from . import conversion, zcdp
 from .moments import bound_renyi_moment
 from .two_sided_moments import bound_attained_moment
@@ -52,9 +52,9 @@ class Renyi:
         lower = 0.0
         if (alone := _get_single_zcdp(parts)) is not None:
             lower = zcdp.bound_zcdp_epsilon_below(alone.rho, alone.xi, delta)
-            for member in members.list_zcdp_members(alone):
+            for member in class_members.list_class_members_of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
-        return Bound(lower, upper, self.name, {"conversion": measure_width(lower, upper)})
+        return Bound(lower, upper, self.name, {"conversion": measure_width_of_engine_bound(lower, upper)})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by the best order, and adds the probability that an (epsilon, delta)-DP mechanism fails.
@@ -69,10 +69,10 @@ class Renyi:
         lower = max((-expm1(epsilon)).lo, 0.0)
         if not request.above and (alone := _get_single_zcdp(parts)) is not None:
             lower = max(lower, zcdp.bound_zcdp_delta_below(alone.rho, alone.xi, epsilon))
-            for member in members.list_zcdp_members(alone):
+            for member in class_members.list_class_members_of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)
-        return Bound(lower, upper, self.name, {"conversion": measure_width(lower, upper)})
+        return Bound(lower, upper, self.name, {"conversion": measure_width_of_engine_bound(lower, upper)})
 
 
 ENGINE = Renyi()
@@ -159,7 +159,7 @@ def bound_renyi_divergence(parts: Parts, direction: Direction, order: float) -> 
     A member of the class attains the lower bound (docs/theory/conversions.md section 14).
     """
     c = order - 1
-    lower = max(bound_attained_moment(member, direction, c) for member in members.list_class_members(parts))
+    lower = max(bound_attained_moment(member, direction, c) for member in class_members.list_class_members(parts))
     upper = INF
     if ENGINE.explain_refusal(parts, direction) is None and split_failures_from_moments(parts)[1].hi == 0:
         upper = sum_renyi_moments(parts, c)
@@ -178,7 +178,7 @@ def split_failures_from_moments(parts: Parts) -> tuple[Parts, Range]:
         rest, failure = remove_failure_from_moment(mechanism)
         log_kept += count * log1p(-Range(failure))
         kept.append((rest, count))
-    return tuple(kept), (-expm1(log_kept)).limit_to(0.0, 1.0)
+    return tuple(kept), (-expm1(log_kept)).limit_range_to(0.0, 1.0)
 
 
 def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:

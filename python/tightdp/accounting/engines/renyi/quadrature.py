@@ -99,8 +99,8 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
     if not (last + _REACH) / h < MOST_NODES:
         return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
-    ahead = (c + 1) * _compute_log_ratios(u, sigma, q)
-    behind = -c * _compute_log_ratios(-u, sigma, q)
+    ahead = (c + 1) * _compute_renyi_log_ratios(u, sigma, q)
+    behind = -c * _compute_renyi_log_ratios(-u, sigma, q)
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     error = 8 * ULP * ((2 * c + 1) * spread + np.abs(ahead) + np.abs(behind) + u * u + 16)
@@ -127,7 +127,7 @@ def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> fl
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))
 
 
-def _compute_log_ratios(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
+def _compute_renyi_log_ratios(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
     """Returns log W at the nodes."""
     x = u / sigma - 0.5 / (sigma * sigma)
     large = np.logaddexp(math.log1p(-q), x + math.log(q))

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ....mechanisms import Group, RepeatAndSelect
-from ....mechanisms.selections_and_groups import SelectionOrGroup, scale_sensitivity_to_group
+from ....mechanisms.selections_and_groups import SelectionOrGroup, scale_mechanism_to_group
 from ...numerics.outward import INF, Range, exp, log
-from ...pairs.groups import build_group_mixture
-from ...pairs.repetitions import build_repetitions
+from ...pairs.group_mixtures import build_group_mixture
+from ...pairs.repetitions import build_selection_repetitions
 from ...pairs.replacement import Replaced, ReplacedClass, bracket_replaced_losses
 from . import conversion
 
@@ -28,13 +28,15 @@ def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -
     """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(
-            tuple((_bound_group_by_mechanism(one, mechanism.size), count) for one, count in mechanism.parts), c, of
+            tuple((_bound_group_moment_by_mechanism(one, mechanism.size), count) for one, count in mechanism.parts),
+            c,
+            of,
         )
     assert isinstance(mechanism, RepeatAndSelect)
     once = _sum_run_moments(mechanism.parts, c, of)
     if not once < INF:
         return INF
-    runs = build_repetitions(mechanism)
+    runs = build_selection_repetitions(mechanism)
     if not runs.poisson:
         return (log(runs.mean) + Range(c) * _compute_run_gain_by_moments(mechanism, of) + once).hi
     # E_P[e^{cY}] is at most e^-mean, for the event of no run, plus a bound for the event of at least one run.
@@ -66,10 +68,12 @@ def _bound_run_delta_by_moments(mechanism: RepeatAndSelect, epsilon: float, of: 
 @lru_cache(maxsize=256)
 def _compute_run_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
     """Returns an upper bound of the gain of selecting (``pairs/repetitions.py``), from the moments of one run."""
-    return build_repetitions(mechanism).bound_gain(lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of))
+    return build_selection_repetitions(mechanism).bound_selection_gain(
+        lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of)
+    )
 
 
-def _bound_group_by_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+def _bound_group_moment_by_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
     """Returns a mechanism whose moments are at least those of ``mechanism`` for a group of ``size`` records.
 
     Returns None if no such mechanism is known.
@@ -89,4 +93,4 @@ def _bound_group_by_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism 
             return m.ZCDP((4 * (k * k) * rho).hi)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             return m.DiscreteGaussianVector(sigma, (k * sensitivity).hi, dimensions)
-    return build_group_mixture(mechanism, size, up=True) or scale_sensitivity_to_group(mechanism, size)
+    return build_group_mixture(mechanism, size, up=True) or scale_mechanism_to_group(mechanism, size)

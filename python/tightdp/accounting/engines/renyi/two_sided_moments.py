@@ -17,9 +17,9 @@ from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, bracket_replaced_losses
 from ..engine_interface import Direction
 from . import quadrature
-from .sampled_moments import bound_moment_at_integer_order
+from .poisson_moments import bound_moment_at_integer_order
 
-_EXP_LIMIT = 700.0
+EXP_LIMIT = 700.0
 """Largest x for which e^x is computed. A larger power of e is represented by its logarithm."""
 _MOST_ORDER = 256
 """Largest integer order at which the moment of a sample is computed from moments of the inner mechanism."""
@@ -104,7 +104,7 @@ def _bound_attained_moment_of_sample(inner: m.Mechanism, q: float, c: float) -> 
 
 def compute_binary_moment(e: Range, c: float) -> Range:
     """Returns K(c) of e-DP binary randomised response: M - 1 = (exp(ce) - 1)(1 - exp(-(c+1)e)) / (1 + exp(-e))."""
-    if (c * e).hi > _EXP_LIMIT:  # M is at most e^{ce}, and at least that times 1/(1 + e^-e)
+    if (c * e).hi > EXP_LIMIT:  # M is at most e^{ce}, and at least that times 1/(1 + e^-e)
         return Range(max((c * e - log1p(exp(-e))).lo, 0.0), (c * e).hi)
     return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e)))
 
@@ -114,15 +114,15 @@ def _compute_moment_of_atoms(r: Range, wrong: Range, c: float) -> Range:
 
     Then M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}.
     """
-    if (c * r).hi > _EXP_LIMIT:  # the lower end counts the mass at r alone
+    if (c * r).hi > EXP_LIMIT:  # the lower end counts the mass at r alone
         return Range(max((c * r + r + log(wrong)).lo, 0.0), (c * r).hi)
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))
 
 
 def _compute_moment_of_laplace(mu: Range, c: float) -> Range:
     """Returns K(c) of Laplace noise: M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
-    if (c * mu).hi > _EXP_LIMIT:
+    if (c * mu).hi > EXP_LIMIT:
         less, more = Range(c) + 1, Range(c) + 1 + exp(-mu)
         return Range((c * mu + log(less / (2 * Range(c) + 1))).lo, (c * mu + log(more / (2 * Range(c) + 1))).hi)
     above, below = (Range(c) + 1) * expm1(c * mu), c * expm1(-((Range(c) + 1) * mu))
-    return log1p(((above + below) / (2 * Range(c) + 1)).limit_to(0.0, INF))
+    return log1p(((above + below) / (2 * Range(c) + 1)).limit_range_to(0.0, INF))

@@ -1,0 +1,94 @@
+"""The sums of the algorithm DPIS, which scales all gradients to one norm (docs/theory/dpis.md).
+
+The terms are C g / |g|, where g is the gradient of a record and C the norm bound. A step draws some records, the
+candidates, with probabilities from bounds on |g|. Then it takes some of the candidates, with probabilities from |g|.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..batches.batch_places import BatchPlaces
+from ..batches.importance_loader import ImportanceCandidates
+from ..ghost_clipping.clipping import CLIPPING_SLACK, OnePassSums
+from ..gradient_sums.exact_sums import ExactSums
+from ..plan.plan import Plan
+
+LEAST_NORM = 1e-100
+"""Number that the kernel adds to norms before it divides by them. It is the smallest number that the kernel accepts."""
+Norms = npt.NDArray[np.float64]
+"""Norms of the gradients of some records."""
+
+
+class ExactUnitSums(ExactSums):
+    """The integer sums of C g / |g| over the candidates that the step takes."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    def find_norms_for_importance_sums(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
+    ) -> Norms:
+        """Returns the norms of the gradients of the records that the batch really holds."""
+        found = self._find_gradients_in_places(model, loss_fn, batch, records, places)
+        return np.concatenate(
+            [
+                _compute_norms_for_importance_sums(rows)[_select_rows_of_importance_sums(weights)]
+                for rows, weights in found
+            ]
+        )
+
+    def _add_clipped_to_gradient_sums(self, rows: list[Any], weights: Any = None) -> None:
+        norms, chosen = _compute_norms_for_importance_sums(rows), _select_rows_of_importance_sums(weights)
+        taken = np.zeros(len(norms))
+        taken[chosen] = self.candidates.select_rows_of_importance_batch(norms[chosen])
+        self._clip_and_add_to_gradient_sums(
+            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST_NORM
+        )
+
+
+class OnePassUnitSums(OnePassSums):
+    """The float sums of C g / |g| over the candidates that the step takes, without forming single gradients."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: ImportanceCandidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    @torch.no_grad()
+    def find_norms_for_importance_sums(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
+    ) -> Norms:
+        with torch.enable_grad():
+            factors = self._find_factors(model, loss_fn, batch, records)
+        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+        squares = sum((each.bound_squared_norms_of_gradient_factors() for each in factors.values()), zero)
+        return _convert_norms_of_importance_sums(torch.as_tensor(squares).sqrt())
+
+    def _weigh_gradients_in_one_pass(self, norms: Any, bound: float) -> Any:
+        taken = torch.from_numpy(
+            self.candidates.select_rows_of_importance_batch(_convert_norms_of_importance_sums(norms))
+        ).to(norms.device)
+        return torch.where(taken, bound * (1 - CLIPPING_SLACK) / norms, torch.zeros_like(norms))
+
+
+def _select_rows_of_importance_sums(weights: Any) -> Any:
+    """Returns an index of the rows of records. The other rows are copies that fill up a physical batch."""
+    return slice(None) if weights is None else weights > 0
+
+
+def _compute_norms_for_importance_sums(rows: list[Any]) -> Norms:
+    """Returns the norms of gradients, computed on the host, where the order of addition depends on the row alone."""
+    squares = sum(
+        torch.linalg.vector_norm(row.to("cpu").flatten(1), dim=1, dtype=torch.float64).square() for row in rows
+    )
+    return _convert_norms_of_importance_sums(torch.as_tensor(squares).sqrt())
+
+
+def _convert_norms_of_importance_sums(norms: Any) -> Norms:
+    found: Norms = norms.to("cpu", torch.float64).numpy()
+    return found
