@@ -130,10 +130,10 @@ def test_a_count_that_rises_fails_and_one_that_falls_asks_for_a_lower_limit(proj
     assert run() == 0 and capsys.readouterr().out == ""
     set_limits(tmp_path, gate=1)
     assert run() == 1
-    assert "python/tightdp/gate: one-word names went from 1 to 2" in capsys.readouterr().out
+    assert "python/tightdp/release_gate: one-word names went from 1 to 2" in capsys.readouterr().out
     set_limits(tmp_path, gate=3)
     assert run() == 0
-    assert "python/tightdp/gate: one-word names went from 3 to 2" in (said := capsys.readouterr().out)
+    assert "python/tightdp/release_gate: one-word names went from 3 to 2" in (said := capsys.readouterr().out)
     assert "--lower" in said
     assert run("--list", "one-word names", "gate") == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -148,7 +148,7 @@ def test_limits_move_with_files_and_no_total_rises(project, tmp_path):
     assert run() == 1
     assert run("--lower") == 0
     assert run() == 0
-    assert json.loads((tmp_path / "limits.json").read_text())["python/tightdp/gate"] == {"one-word names": 1}
+    assert json.loads((tmp_path / "limits.json").read_text())["python/tightdp/release_gate"] == {"one-word names": 1}
     before = (tmp_path / "limits.json").read_text()
     write("python/tightdp/records/sources/rows.py", "def pld(): pass\n")
     with pytest.raises(SystemExit, match="one-word names"):
