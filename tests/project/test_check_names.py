@@ -126,12 +126,12 @@ def test_a_python_file(check_names, source, kinds):
 def test_a_count_that_rises_fails_and_one_that_falls_asks_for_a_lower_limit(project, tmp_path, capsys):
     write, run = project
     write("python/tightdp/release_gate/oracle.py", "def curve(): pass\ndef loss_curve(): pass\ndef pld(): pass\n")
-    set_limits(tmp_path, gate=2)
+    set_limits(tmp_path, release_gate=2)
     assert run() == 0 and capsys.readouterr().out == ""
-    set_limits(tmp_path, gate=1)
+    set_limits(tmp_path, release_gate=1)
     assert run() == 1
     assert "python/tightdp/release_gate: one-word names went from 1 to 2" in capsys.readouterr().out
-    set_limits(tmp_path, gate=3)
+    set_limits(tmp_path, release_gate=3)
     assert run() == 0
     assert "python/tightdp/release_gate: one-word names went from 3 to 2" in (said := capsys.readouterr().out)
     assert "--lower" in said
