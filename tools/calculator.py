@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OBJECTS = ROOT / "build" / "calculator"
 SOURCES = ("capi/*.cpp", "portable/browser.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp", "src/fft/*.cpp",
-           "src/grid/*.cpp", "src/pld/*.cpp", "src/runtime/*.cpp")  # fmt: skip
+           "src/grid/*.cpp", "src/loss_distributions/*.cpp", "src/runtime/*.cpp")  # fmt: skip
 """Patterns of the source files in cpp/: the C interface and the engines that it calls."""
 FUNCTIONS = "epsilon", "delta", "noise_multiplier", "last_error", "version"
 """Functions of cpp/include/tightdp/tightdp.h that the page calls."""

@@ -1,8 +1,8 @@
 // The type of tightdp._core.GridLaw, for all bindings that make or take such a distribution.
 #pragma once
 
-#include "pld/law.hpp"
+#include "loss_distributions/loss_distribution.hpp"
 
 struct GridLawHandle {
-    tightdp::grid::LawPtr law;
+    tightdp::grid::LossDistributionPtr law;
 };

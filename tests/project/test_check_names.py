@@ -167,7 +167,7 @@ def test_a_list_of_the_glossary_cannot_grow(project, tmp_path, capsys):
 
 def test_comments_of_the_c_sources_are_read(project, tmp_path, capsys):
     write, run = project
-    write("cpp/src/grid/level.cpp", "// Of it\n// Of that\nint x;  // Of no line of its own\n/// What it is.\n")
+    write("cpp/src/grid/grid_plan.cpp", "// Of it\n// Of that\nint x;  // Of no line of its own\n/// What it is.\n")
     set_limits(tmp_path)
     assert run() == 1
     assert "cpp/src/grid: fragments went from 0 to 2" in capsys.readouterr().out

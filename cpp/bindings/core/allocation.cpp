@@ -1,7 +1,7 @@
 // tightdp._core: the distribution of a mean of likelihood ratios, for RandomAllocation.
 #include "../bind.hpp"
 #include "../grid_handle.hpp"
-#include "allocation/mean.hpp"
+#include "allocation/ratio_mean.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -23,7 +23,7 @@ void bind_allocation(py::module_& m) {
                 // The work does not count against the work budget of one question (runtime/work.hpp), because the
                 // caller keeps the result for many questions.
                 const tightdp::work::Aside kept;
-                return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
+                return tightdp::allocation::bound_mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
             });
             return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);
         },

@@ -1,6 +1,6 @@
 // tightdp._core: bounds against adversaries that choose the pair of data sets in each step.
 #include "../bind.hpp"
-#include "fixed_size/triangles.hpp"
+#include "fixed_size/triangle_kernels.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -28,7 +28,9 @@ void bind_fixed_size(py::module_& m) {
         "fixed_size_above",
         [](double mu, double q, std::size_t count, std::size_t blocks, std::size_t n, double h, double tilt,
            double beyond) {
-            return array_of([&] { return tightdp::fixed_size::above(mu, q, {n, h, tilt}, count, blocks, beyond); });
+            return array_of([&] {
+                return tightdp::fixed_size::bound_fixed_size_deltas(mu, q, {n, h, tilt}, count, blocks, beyond);
+            });
         },
         "mu"_a, "q"_a, "count"_a, "blocks"_a, "n"_a, "h"_a, "tilt"_a, "beyond"_a);
     m.def(
@@ -40,7 +42,9 @@ void bind_fixed_size(py::module_& m) {
             std::vector<Kernel> menu;
             for (py::ssize_t i = 0; i < masses.shape(0); ++i)
                 menu.push_back({{masses.data(i, 0), masses.data(i, 0) + size}, 0});
-            return array_of([&] { return tightdp::fixed_size::worst(menu, {size / 2, h, tilt}, count, false, 0); });
+            return array_of([&] {
+                return tightdp::fixed_size::bound_worst_kernel_deltas(menu, {size / 2, h, tilt}, count, false, 0);
+            });
         },
         "masses"_a, "count"_a, "h"_a, "tilt"_a);
 }

@@ -4,8 +4,8 @@
 
 #include "../bind.hpp"
 #include "../grid_handle.hpp"
-#include "grid/engine.hpp"
-#include "grid/store.hpp"
+#include "grid/grid_engine.hpp"
+#include "grid/result_store.hpp"
 #include "unlocked.hpp"
 
 namespace {
@@ -22,7 +22,8 @@ Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel
         throw std::invalid_argument("expected arrays of one length");
     std::vector<Atom> list(static_cast<std::size_t>(losses.size()));
     for (std::size_t i = 0; i < list.size(); ++i) list[i] = {losses.data()[i], log_masses.data()[i], rel.data()[i]};
-    return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
+    return {
+        make_atomic_losses(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
 }
 
 // Returns the distribution make(arguments) as an object for Python.
@@ -73,47 +74,52 @@ void def_question(py::module_& m, const char* name, Question question, const cha
 void bind_grid(py::module_& m) {
     using namespace py::literals;
     py::class_<Handle>(m, "GridLaw", "An immutable privacy-loss distribution of the grid engine.")
-        .def_static("gaussian", &made<gaussian, double>, "mu"_a)
-        .def_static("gaussian_replaced", &made<gaussian_replaced, double, double>, "mu"_a, "q"_a)
-        .def_static("laplace", &made<laplace, double>, "mu"_a)
-        .def_static("bounded_range", &made<bounded_range, double>, "eta"_a)
-        .def_static("approximate_dp", &made<approximate_dp, double, double>, "epsilon"_a, "delta"_a)
-        .def_static("randomized_response", &made<randomized_response, double, double>, "p"_a, "buckets"_a)
-        .def_static("discrete_gaussian", &made<discrete_gaussian, double, double>, "sigma"_a, "sensitivity"_a)
-        .def_static("discrete_gaussian_replaced", &made<discrete_gaussian_replaced, double, double, double>, "sigma"_a,
-                    "sensitivity"_a, "q"_a)
-        .def_static("discrete_laplace_replaced", &made<discrete_laplace_replaced, double, double, double>, "scale"_a,
-                    "sensitivity"_a, "q"_a)
-        .def_static("laplace_replaced_member", &made<laplace_replaced_member, double, double>, "mu"_a, "q"_a)
-        .def_static("discrete_laplace", &made<discrete_laplace, double, double>, "scale"_a, "sensitivity"_a)
+        .def_static("gaussian", &made<make_gaussian_losses, double>, "mu"_a)
+        .def_static("gaussian_replaced", &made<make_replaced_gaussian_losses, double, double>, "mu"_a, "q"_a)
+        .def_static("laplace", &made<make_laplace_losses, double>, "mu"_a)
+        .def_static("bounded_range", &made<make_range_losses, double>, "eta"_a)
+        .def_static("approximate_dp", &made<make_approximate_dp_losses, double, double>, "epsilon"_a, "delta"_a)
+        .def_static("randomized_response", &made<make_randomized_response_losses, double, double>, "p"_a, "buckets"_a)
+        .def_static("discrete_gaussian", &made<make_discrete_gaussian_losses, double, double>, "sigma"_a,
+                    "sensitivity"_a)
+        .def_static("discrete_gaussian_replaced", &made<make_replaced_discrete_gaussian_losses, double, double, double>,
+                    "sigma"_a, "sensitivity"_a, "q"_a)
+        .def_static("discrete_laplace_replaced", &made<make_replaced_discrete_laplace_losses, double, double, double>,
+                    "scale"_a, "sensitivity"_a, "q"_a)
+        .def_static("laplace_replaced_member", &made<make_replaced_laplace_member_losses, double, double>, "mu"_a,
+                    "q"_a)
+        .def_static("discrete_laplace", &made<make_discrete_laplace_losses, double, double>, "scale"_a, "sensitivity"_a)
         .def_static(
             "gaussian_mixtures",
             [](const std::vector<WeightTuple>& ahead, const std::vector<WeightTuple>& behind, double sigma, double lost,
                double rel) {
-                const auto [upper, lower] = gaussian_mixtures(weights_of(ahead), weights_of(behind), sigma, lost, rel);
+                const auto [upper, lower] =
+                    bound_gaussian_mixture_losses(weights_of(ahead), weights_of(behind), sigma, lost, rel);
                 return py::make_tuple(Handle{upper}, lower == upper ? py::none() : py::cast(Handle{lower}));
             },
             "ahead"_a, "behind"_a, "sigma"_a, "lost"_a, "rel"_a)
-        .def_static("zeroed_out", &made<zeroed_out, double, double, bool>, "mu"_a, "q"_a, "add"_a)
-        .def_static("zeroed_out_member", &made<zeroed_out_member, double, double, bool>, "mu"_a, "q"_a, "add"_a)
+        .def_static("zeroed_out", &made<make_zeroed_out_losses, double, double, bool>, "mu"_a, "q"_a, "add"_a)
+        .def_static("zeroed_out_member", &made<make_zeroed_out_member_losses, double, double, bool>, "mu"_a, "q"_a,
+                    "add"_a)
         .def_static("atoms", &make_atoms, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a, "minus_infinity"_a,
                     "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a)
         .def(
-            "poisson", [](const Handle& h, double q, bool add) { return Handle{poisson(h.law, q, add)}; }, "q"_a,
-            "add"_a)
+            "poisson",
+            [](const Handle& h, double q, bool add) { return Handle{make_poisson_sampled_losses(h.law, q, add)}; },
+            "q"_a, "add"_a)
         .def(
-            "replace_one", [](const Handle& h, double q) { return Handle{replace_one(h.law, q)}; }, "q"_a)
+            "replace_one", [](const Handle& h, double q) { return Handle{make_replace_one_losses(h.law, q)}; }, "q"_a)
         .def(
             "labelled",
             [](const Handle& one, double share, double rest, const Handle& other, double rel) {
-                return Handle{labelled(one.law, share, rest, other.law, rel)};
+                return Handle{make_labelled_losses(one.law, share, rest, other.law, rel)};
             },
             "share"_a, "rest"_a, "other"_a, "rel"_a)
-        .def("reversed", [](const Handle& h) { return Handle{reversed(h.law)}; });
-    m.def("grid_crossings", &crossings);
-    m.def("grid_keep", [](std::size_t bytes) { Store::shared().limit(bytes); }, "bytes"_a);
-    m.def("grid_kept", [] { return Store::shared().bytes(); });
-    m.def("grid_found", [] { return Store::shared().found(); });
+        .def("reversed", [](const Handle& h) { return Handle{make_reversed_losses(h.law)}; });
+    m.def("grid_crossings", &count_grid_crossings);
+    m.def("grid_keep", [](std::size_t bytes) { Store::get_shared_store().limit_store_bytes(bytes); }, "bytes"_a);
+    m.def("grid_kept", [] { return Store::get_shared_store().count_store_bytes(); });
+    m.def("grid_found", [] { return Store::get_shared_store().count_store_hits(); });
     m.attr("GRID_USER_TOTAL") = kUserTotal;
     m.attr("GRID_LEAST_SHIFT") = kLeastShift;
     m.attr("GRID_MOST_SHIFT") = kMostShift;
@@ -121,8 +127,8 @@ void bind_grid(py::module_& m) {
     m.attr("GRID_MOST_ATOMS") = kMostAtoms;
     m.attr("GRID_KEPT_DEVIATIONS") = kKeptDeviations;
     m.attr("GRID_STORE_BYTES") = Store::kMostBytes;
-    def_question(m, "grid_epsilon", epsilon, "delta");
-    def_question(m, "grid_delta", delta, "epsilon");
+    def_question(m, "grid_epsilon", bound_grid_epsilon, "delta");
+    def_question(m, "grid_delta", bound_grid_delta, "epsilon");
     m.def(
         "grid_deltas",
         [](const std::vector<PartTuple>& given, const Array& epsilons, double width, double floor,
@@ -132,7 +138,7 @@ void bind_grid(py::module_& m) {
             py::array_t<double> lower(epsilons.size()), upper(epsilons.size());
             double *const low = lower.mutable_data(), *const high = upper.mutable_data();
             tightdp::bindings::unlocked(
-                [&] { return deltas(parts, epsilons.data(), n, width, floor, most_points, low, high), 0; });
+                [&] { return bound_grid_deltas(parts, epsilons.data(), n, width, floor, most_points, low, high), 0; });
             return py::make_tuple(lower, upper);
         },
         "parts"_a, "epsilons"_a, "width"_a, "floor"_a, "most_points"_a);

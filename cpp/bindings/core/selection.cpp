@@ -1,5 +1,5 @@
 #include "../bind.hpp"
-#include "bounded_range/value_iteration.hpp"
+#include "bounded_range/worst_selections.hpp"
 
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
@@ -20,7 +20,7 @@ void bind_selection(py::module_& m) {
                 throw std::invalid_argument("losses and weights must be vectors of one length");
             const auto n = static_cast<std::size_t>(losses.size());
             py::gil_scoped_release release;
-            return tightdp::gaussian_mixture(mu, losses.data(), weights.data(), n, eps);
+            return tightdp::bound_gaussian_after_selections(mu, losses.data(), weights.data(), n, eps);
         },
         "mu"_a, "losses"_a, "weights"_a, "eps"_a);
 }

@@ -8,7 +8,7 @@
 namespace tightdp {
 namespace {
 
-Composition composition_of(std::span<const SampledGaussians> run) {
+Composition compose_sampled_gaussians(std::span<const SampledGaussians> run) {
     if (run.empty()) throw std::invalid_argument("run: expected at least one entry");
     Composition made;
     for (const SampledGaussians& part : run) {
@@ -22,11 +22,11 @@ Composition composition_of(std::span<const SampledGaussians> run) {
 }  // namespace
 
 Interval sampled_gaussians_epsilon(std::span<const SampledGaussians> run, double delta) {
-    return composition_of(run).epsilon(delta);
+    return compose_sampled_gaussians(run).epsilon(delta);
 }
 
 Interval sampled_gaussians_delta(std::span<const SampledGaussians> run, double epsilon) {
-    return composition_of(run).delta(epsilon);
+    return compose_sampled_gaussians(run).delta(epsilon);
 }
 
 }  // namespace tightdp

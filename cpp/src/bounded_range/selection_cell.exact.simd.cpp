@@ -1,7 +1,7 @@
 // The loop declared in selection_cell.hpp, which maximises a function of the losses t of a cell in closed form.
-#include <cmath>
-
 #include "selection_cell.hpp"
+
+#include <cmath>
 
 namespace tightdp::TIGHTDP_ISA {
 
@@ -25,8 +25,8 @@ void selection_cell(const SelectionCell& cell, const double* low, const double* 
         s = s < 1 ? s : 1;
         const double at = c.y_far + s * c.width;
         const double p = c.loss_far + s * c.width, rest = c.end * (c.rest_near + (1 - s) * c.width);
-        const double f = (p * (s * low_near + (1 - s) * low_far) + rest * (s * high_near + (1 - s) * high_far)) /
-                         (at * c.least);
+        const double f =
+            (p * (s * low_near + (1 - s) * low_far) + rest * (s * high_near + (1 - s) * high_far)) / (at * c.least);
         best[k] = best[k] > f ? best[k] : f;
     }
 }

@@ -49,7 +49,7 @@ Merged merge_runs(const std::vector<Run>& runs) {
         merged.largest = HUGE_VAL;
     }
     merged.largest *= 1 + slack;
-    if (log_kept < 0) merged.failure = around(-std::expm1(log_kept), slack);
+    if (log_kept < 0) merged.failure = interval_around(-std::expm1(log_kept), slack);
     merged.failure.upper = std::min(merged.failure.upper, 1.0);
     return merged;
 }

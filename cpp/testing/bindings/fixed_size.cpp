@@ -1,14 +1,15 @@
-// tightdp._testing: the distributions of privacy losses (kernels, value_iteration.hpp) among which an adversary chooses
-// in each step, for samples of fixed size.
+// tightdp._testing: the distributions of privacy losses (kernels, fixed_size/kernel_iteration.hpp) among which an
+// adversary chooses in each step, for samples of fixed size.
 #include "../../bindings/bind.hpp"
-#include "fixed_size/triangles.hpp"
+#include "fixed_size/triangle_kernels.hpp"
 
 void bind_fixed_size(py::module_& m) {
     using namespace py::literals;
     m.def(
         "fixed_size_kernels",
         [](double mu, double q, std::size_t n, double h) {
-            const std::vector<tightdp::fixed_size::Kernel> menu = tightdp::fixed_size::triangles(mu, q, n, h);
+            const std::vector<tightdp::fixed_size::Kernel> menu =
+                tightdp::fixed_size::list_triangle_kernels(mu, q, n, h);
             py::array_t<double> masses({menu.size(), 2 * n + 2});
             for (std::size_t i = 0; i < menu.size(); ++i) {
                 double* row = masses.mutable_data(static_cast<py::ssize_t>(i), 0);

@@ -1,8 +1,8 @@
 // tightdp._testing: the weights of one privacy-loss distribution on a grid, and on a coarser grid.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/grid_handle.hpp"
-#include "grid/lattice.hpp"
-#include "grid/run.hpp"
+#include "grid/grid_weights.hpp"
+#include "grid/level_composition.hpp"
 
 namespace {
 
@@ -12,17 +12,17 @@ using tightdp::bindings::array;
 py::tuple weights(const GridLawHandle& h, double anchor, double spacing, double tilt, double log_scale,
                   std::int64_t first, std::size_t cells) {
     Discretised d;
-    discretise(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, d);
-    return py::make_tuple(array(d.upper.w), array(d.lower.w), d.slack, d.infinity_upper, d.infinity_lower);
+    discretise_on_grid(*h.law, {anchor, spacing, tilt}, log_scale, first, cells, d);
+    return py::make_tuple(array(d.upper.values), array(d.lower.values), d.slack, d.infinity_upper, d.infinity_lower);
 }
 
 // Moves weights from a lattice to the lattice with the double spacing coarse_h. The given weights have the indices
 // first, first + 1, ..., and the sum of their absolute errors is at most `error`.
 py::tuple coarse(std::vector<double> w, std::int64_t first, double error, double coarse_h, double tilt, bool upper) {
     const auto size = static_cast<double>(w.size());
-    const Inexact fine{{first, std::move(w), 0}, error, 0, 0, static_cast<double>(first) + size - 1, size};
-    const Inexact made = coarsen(fine, {0, coarse_h, tilt}, upper);
-    return py::make_tuple(array(made.w.w), made.w.log_scale, made.error1);
+    const InexactWeights fine{{first, std::move(w), 0}, error, 0, 0, static_cast<double>(first) + size - 1, size};
+    const InexactWeights made = coarsen_grid_weights(fine, {0, coarse_h, tilt}, upper);
+    return py::make_tuple(array(made.weights.values), made.weights.log_scale, made.error1);
 }
 
 }  // namespace

@@ -67,12 +67,12 @@ class Mechanism {
     Mechanism poisson_sampled(double sampling_probability) const;
 
     struct Content;
-    const Content& content() const { return *content_; }
+    const Content& accounting_content() const { return *content_; }
 
   private:
     // Returns a mechanism whose privacy loss under Neighbors::add_or_remove is the privacy loss of this mechanism under
     // `neighbors`.
-    Mechanism translated(Neighbors neighbors) const;
+    Mechanism translate_for_accounting(Neighbors neighbors) const;
 
     friend class Composition;
 

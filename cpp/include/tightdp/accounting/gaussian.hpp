@@ -32,11 +32,11 @@ namespace detail {
 // Returns R(t) - R(t + mu), where R is Mills' ratio, t >= -mu/2 and mu <= max(1, t/3). This difference is the integral
 // of S = -R', computed by a Gauss-Legendre rule with ten nodes. The relative error of the rule is below 2^-60
 // (docs/theory/gaussian.md, Lemma 2).
-TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
-    constexpr double node[5] = {0.14887433898163122, 0.43339539412924716, 0.67940956829902444,
-                                0.86506336668898454, 0.97390652851717174};
-    constexpr double weight[5] = {0.29552422471475287, 0.26926671930999635, 0.21908636251598204,
-                                  0.14945134915058059, 0.06667134430868814};
+TIGHTDP_HD inline double gaussian_delta_over_density(double t, double mu) noexcept {
+    constexpr double node[5] = {0.14887433898163122, 0.43339539412924716, 0.67940956829902444, 0.86506336668898454,
+                                0.97390652851717174};
+    constexpr double weight[5] = {0.29552422471475287, 0.26926671930999635, 0.21908636251598204, 0.14945134915058059,
+                                  0.06667134430868814};
     const double middle = t + 0.5 * mu;
     double sum = 0;
     for (int i = 0; i < 5; ++i) {
@@ -55,7 +55,7 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
 // mean of the privacy loss, in standard deviations. The relative error of delta is t times the error of t. So
 // this number is stored as the sum of two doubles, the variables `t` and `rest`. If eps/mu > 1e140, delta is 0.
-inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
+inline GaussianPoint gaussian_profile_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
     const double remainder = std::fma(-quotient, mu, eps) / mu;
@@ -68,12 +68,12 @@ inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double far = mills_ratio(t + mu);  // e^eps Phi(-mu/2 - eps/mu) divided by the density
     const bool smooth = mu <= 1 || mu <= t / 3;
     if (t >= 0) {
-        const double gap = smooth ? detail::mills_difference(t, mu) : mills_ratio(t) - far;
+        const double gap = smooth ? detail::gaussian_delta_over_density(t, mu) : mills_ratio(t) - far;
         const double delta = density * gap;
         return {delta, 1 - delta, std::log(gap) - 0.5 * t * t - t * rest - kLogSqrt2Pi, far / gap};
     }
     const double complement = density * (mills_ratio(-t) + far);
-    const double delta = smooth ? density * detail::mills_difference(t, mu) : 1 - complement;
+    const double delta = smooth ? density * detail::gaussian_delta_over_density(t, mu) : 1 - complement;
     const double log_delta = complement < 0.5 ? std::log1p(-complement) : std::log(delta);
     return {delta, complement, log_delta, density * far / delta};
 }
@@ -86,17 +86,18 @@ struct GaussianBounds {
 // delta(eps) = (1 - e^eps) + e^eps delta(-eps), which holds because the reversed pair has the same profile. The
 // identity implies 1 - delta(eps) = e^eps (1 - delta(-eps)).
 inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
-    GaussianPoint p = gaussian_point(mu, std::fabs(eps));
+    GaussianPoint p = gaussian_profile_point(mu, std::fabs(eps));
     if (eps < 0) {
         const double factor = std::exp(eps);
         p.delta = -std::expm1(eps) + factor * p.delta;
         p.complement *= factor;
     }
-    const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
+    const Interval delta = interval_around(p.delta, kGaussianError),
+                   complement = interval_around(p.complement, kGaussianError);
     // The smaller of delta and 1 - delta has the smaller absolute error. Its bounds are subtracted from 1 to bound the
     // larger number.
-    if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
-    return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
+    if (p.delta < 0.5) return {delta, {round_probability_down(1 - delta.upper), round_probability_up(1 - delta.lower)}};
+    return {{round_probability_down(1 - complement.upper), round_probability_up(1 - complement.lower)}, complement};
 }
 
 // Bounds epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta} for delta in [1e-300, 1).
@@ -119,7 +120,7 @@ inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     double low = 0, high = mu * (0.5 * mu + std::sqrt(-2 * target)) * (1 + 1e-12);
     double eps = high, slope = 1;
     for (int i = 0; i < 200; ++i) {
-        const GaussianPoint p = gaussian_point(mu, eps);
+        const GaussianPoint p = gaussian_profile_point(mu, eps);
         slope = p.log_slope;
         const double excess = delta <= 0.5 ? p.log_delta - target : ((1 - delta) - p.complement) / p.delta;
         (excess > 0 ? low : high) = eps;
