@@ -9,7 +9,7 @@
 #include <string>
 
 #include "bind.hpp"
-#include "clipping/tile.hpp"
+#include "clipping/clip_tile.hpp"
 
 namespace tightdp::bindings {
 

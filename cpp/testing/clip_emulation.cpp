@@ -1,6 +1,6 @@
 #include "clip_emulation.hpp"
 
-#include "clipping/device/request.hpp"
+#include "clipping/device/device_request.hpp"
 #include "runtime/team.hpp"
 
 namespace tightdp {

@@ -2,20 +2,20 @@
 
 #include <stdexcept>
 
-// The threads of an emulated device are fibers (on_host.hpp), which need the GNU C library. With another C library, the
+// The threads of an emulated device are fibers (device_emulation.hpp), which need the GNU C library. With another C library, the
 // functions of this file throw, and the tests that call them are skipped.
 #if defined(__GLIBC__)
 
-#include "clipping/device/request.hpp"
+#include "clipping/device/device_request.hpp"
 #include "contour/batch/setting.hpp"
-#include "on_host.hpp"
-// The next includes must come after on_host.hpp, because they use the device's names that it defines.
-#include "clipping/device/exact_kernels.cuh"
+#include "device_emulation.hpp"
+// The next includes must come after device_emulation.hpp, because they use the device's names that it defines.
+#include "clipping/device/exact_clip_kernels.cuh"
 #include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
-#include "clipping/device/two_reads.cuh"
-#include "dense/device/clip_kernels.cuh"
-#include "dense/device/product_kernels.cuh"
+#include "clipping/device/rows_read_twice.cuh"
+#include "dense_layers/device/record_clip_kernels.cuh"
+#include "dense_layers/device/product_kernels.cuh"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp {
@@ -111,7 +111,7 @@ std::vector<unsigned char> pack(const Operand& from, std::int64_t packed_lines, 
     return packed;
 }
 
-// Does the work of dense/device/product_launch.cuh.
+// Does the work of dense_layers/device/product_launch.cuh.
 template <int slots, class Weights, class Inputs>
 ProductShares multiply(const Weights& w, const Inputs& q, std::int64_t* totals, std::int64_t processors) {
     const ProductShares shares = share_product(w.records, w.lines, q.lines, processors);
@@ -124,7 +124,7 @@ ProductShares multiply(const Weights& w, const Inputs& q, std::int64_t* totals, 
     return shares;
 }
 
-// Does the work of dense/product_sum.cu.
+// Does the work of dense_layers/product_sum.cu.
 template <class T>
 void emulate_sum(const ProductSum& r, std::int64_t processors, std::int64_t chunk) {
     for (std::int64_t first = 0; first < r.rows; first += chunk) {

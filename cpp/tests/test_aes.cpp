@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "random/tiles.simd.hpp"
+#include "random/random_tiles.simd.hpp"
 
 using namespace tightdp;
 using namespace tightdp::random;

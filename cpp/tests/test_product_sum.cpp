@@ -1,4 +1,4 @@
-// Tests dense/product_way.hpp and dense/product_sum.hpp. A way is an implementation for certain instructions. Each way,
+// Tests dense_layers/product_way.hpp and dense_layers/product_sum.hpp. A way is an implementation for certain instructions. Each way,
 // and the loop for layers with one output, is compared with plain arithmetic.
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "check.hpp"
-#include "dense/product_sum.hpp"
-#include "dense/product_way.hpp"
+#include "dense_layers/product_sum.hpp"
+#include "dense_layers/product_way.hpp"
 
 using namespace tightdp;
 

@@ -20,7 +20,7 @@ void bind_allocation(py::module_& m) {
         "allocation",
         [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
             const auto mean = tightdp::bindings::unlocked([&] {
-                // The work does not count against the work budget of one question (runtime/work.hpp), because the
+                // The work does not count against the work budget of one question (runtime/work_budget.hpp), because the
                 // caller keeps the result for many questions.
                 const tightdp::work::Aside kept;
                 return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../bind.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::bindings {
 

@@ -7,7 +7,7 @@
 #include "../sealed_stream.hpp"
 #include "clipping/clipped_sum.cuda.hpp"
 #include "contour/batch/epsilon_batch.cuda.hpp"
-#include "dense/product_sum.cuda.hpp"
+#include "dense_layers/product_sum.cuda.hpp"
 #include "prv/cells.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 

@@ -12,7 +12,7 @@
 #include "grid/engine.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/compensated_sum.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 
 namespace tightdp {
@@ -46,7 +46,7 @@ using Part = Composition::Part;
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Units of work (runtime/work.hpp) for one bound, which takes about two seconds, and for a search. The work is limited
+// Units of work (runtime/work_budget.hpp) for one bound, which takes about two seconds, and for a search. The work is limited
 // because a caller in C cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "mean.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "sum.simd.hpp"
 
 namespace tightdp::allocation {

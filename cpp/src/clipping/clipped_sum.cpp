@@ -1,4 +1,4 @@
-// Clips rows and adds them up on threads. plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
+// Clips rows and adds them up on threads. clip_plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
 // integers (clipped_sum.hpp).
 #include "clipped_sum.hpp"
 
@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "extreme_rows.hpp"
-#include "plan.hpp"
+#include "clip_plan.hpp"
 #include "random/draws.hpp"
 #include "random/rounded_normal.hpp"
 #include "runtime/aligned.hpp"
@@ -123,7 +123,7 @@ class Clipper {
     }
 
   private:
-    // Units of work (runtime/work.hpp) for the noise of a column, which may take a few microseconds.
+    // Units of work (runtime/work_budget.hpp) for the noise of a column, which may take a few microseconds.
     static constexpr std::size_t kNoise = 1024;
 
     // A block of at most kBlockRows rows of one chunk.
@@ -144,7 +144,7 @@ class Clipper {
         }
     };
 
-    // Returns the sweep (tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
+    // Returns the sweep (clip_tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
     // on. Rows beyond the block's end, and rows that are not wanted, are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],

@@ -1,16 +1,16 @@
 // Computes clipped sums on a device in one of two ways. If rows are short, a thread block holds some of them in shared
 // memory from the computation of their norms until they are added (device/held_rows.cuh). Other rows are read from
-// memory twice (device/two_reads.cuh). The formulas are in device/clip.hpp, and the choice of the way is in
-// device/shape.hpp.
+// memory twice (device/rows_read_twice.cuh). The formulas are in device/clip_formulas.hpp, and the choice of the way is in
+// device/launch_shape.hpp.
 #include <algorithm>
 #include <vector>
 
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
-#include "clipping/device/request.hpp"
+#include "clipping/device/device_request.hpp"
 #include "clipping/device/segment_table.cuh"
-#include "clipping/device/two_reads.cuh"
+#include "clipping/device/rows_read_twice.cuh"
 #include "runtime/cuda_scratch.hpp"
 
 namespace tightdp::cuda {

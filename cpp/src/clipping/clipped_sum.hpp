@@ -13,7 +13,7 @@
 
 #include "tightdp/clipping/factor.hpp"
 #include "tightdp/random/tile.hpp"
-#include "tile.hpp"
+#include "clip_tile.hpp"
 
 namespace tightdp {
 

@@ -1,8 +1,8 @@
 // Computes clipped sums in the exact form (clipped_sum.hpp) on a device: squares and clipping factors of rows, integer
 // sums, and noise. Compile without contraction of a * b + c to fused multiply-adds, to get the bits of the CPU.
 #include "clipped_sum.cuda.hpp"
-#include "clipping/device/exact_kernels.cuh"
-#include "clipping/device/request.hpp"
+#include "clipping/device/exact_clip_kernels.cuh"
+#include "clipping/device/device_request.hpp"
 #include "clipping/device/segment_table.cuh"
 
 namespace tightdp::cuda {

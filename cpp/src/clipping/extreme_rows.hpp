@@ -1,12 +1,12 @@
 // Handles single rows of extreme size or weight, for which speed does not matter. The threads of a device use the same
-// formulas (device/clip.hpp).
+// formulas (device/clip_formulas.hpp).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "clipping/device/request.hpp"
-#include "plan.hpp"
+#include "clipping/device/device_request.hpp"
+#include "clip_plan.hpp"
 
 namespace tightdp {
 
@@ -28,7 +28,7 @@ class ClipRows {
     }
 
     // Computes sums[j] += trunc(factor * x_j) modulo 2^64 for the columns j of a tile, where x is the row, after the
-    // transform (tile.hpp) if there is one. The integers are below 2^62. The argument -factor makes exact_term()
+    // transform (clip_tile.hpp) if there is one. The integers are below 2^62. The argument -factor makes exact_term()
     // compute the products in double.
     void add_integers(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
         with_dtype(dtype_, [&]<class T> {

@@ -5,12 +5,12 @@
 
 #include "lattice.hpp"
 #include "points.simd.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-// Units of work (runtime/work.hpp): for the exponentials of one cell of a density, for one atom, and for the upper and
+// Units of work (runtime/work_budget.hpp): for the exponentials of one cell of a density, for one atom, and for the upper and
 // the lower weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 

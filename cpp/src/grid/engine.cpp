@@ -10,7 +10,7 @@
 #include "estimate.hpp"
 #include "normal_law.hpp"
 #include "run.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "transform_free.hpp"
 
 namespace tightdp::grid {
@@ -61,7 +61,7 @@ constexpr std::size_t kWide = 16;
 // hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Largest number of units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand
+// Largest number of units of work for one call (runtime/work_budget.hpp). The first bound for a composition of a thousand
 // distinct distributions takes most of these units, and other bounds take a hundredth of them.
 constexpr std::int64_t kUnits = 6'000'000'000;
 // Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "points.simd.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "store.hpp"
 
 namespace tightdp::grid {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "estimate.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "level.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "store.hpp"
 
 namespace tightdp::grid {

@@ -6,7 +6,7 @@
 
 #include "composed.hpp"
 #include "composition.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/interval.hpp"
 
 namespace tightdp::prv {

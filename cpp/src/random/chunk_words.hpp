@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp {
 

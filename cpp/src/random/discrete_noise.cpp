@@ -10,7 +10,7 @@ namespace {
 using exact::Uint128;
 using random::RandomStream;
 
-constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work.hpp) for one draw, about a microsecond
+constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work_budget.hpp) for one draw, about a microsecond
 template <class Draw>
 void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
     parallel_pieces(n, kChunkDraws, kChunkDraws * kDrawUnits, [&](std::size_t begin, std::size_t end) {

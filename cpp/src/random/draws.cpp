@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "by_tiles.hpp"
+#include "split_tiles.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/system.hpp"
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp {
 

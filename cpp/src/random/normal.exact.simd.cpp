@@ -1,7 +1,7 @@
 // Turns tiles of random words (tightdp/random/tile.hpp) into normals by the transform of Box and Muller.
 #include "tightdp/random/normal.hpp"
 
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 

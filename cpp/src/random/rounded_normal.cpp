@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "by_tiles.hpp"
+#include "split_tiles.hpp"
 #include "rounded_normal.simd.hpp"
 #include "runtime/parallel.hpp"
 #include "tightdp/random/rounded_normal.hpp"
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp {
 
@@ -19,7 +19,7 @@ namespace {
 // Number of values that a thread takes at a time, some 50 microseconds of work. Waking another thread for fewer values
 // would not save time.
 constexpr std::size_t kGrain = 1u << 14;
-// Units of work (runtime/work.hpp) for kGrain values if the standard deviation is large. Most draws then have to be
+// Units of work (runtime/work_budget.hpp) for kGrain values if the standard deviation is large. Most draws then have to be
 // computed one by one with more digits.
 constexpr std::int64_t kUnits = kGrain * 64;
 constexpr int kGroups = 4;  // number of groups in a tile

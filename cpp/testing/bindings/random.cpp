@@ -1,7 +1,7 @@
 // tightdp._testing: computes random values from given words, and with settings that make rare branches common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
-#include "random/tiles.simd.hpp"
+#include "random/random_tiles.simd.hpp"
 #include "tightdp/random/rounded_normal.hpp"
 
 namespace {

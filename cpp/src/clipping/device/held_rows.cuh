@@ -1,12 +1,12 @@
 // The kernel that reads short rows from device memory once. A thread block holds a group of rows in shared memory while
-// it computes their norms and then adds the rows. The formulas are in clip.hpp, and `HeldShape` is in shape.hpp.
+// it computes their norms and then adds the rows. The formulas are in clip_formulas.hpp, and `HeldShape` is in launch_shape.hpp.
 #pragma once
 
 #include <cstdint>
 
-#include "block.cuh"
+#include "block_memory.cuh"
 #include "runtime/warp_team.cuh"
-#include "shape.hpp"
+#include "launch_shape.hpp"
 
 namespace tightdp::cuda {
 
@@ -30,7 +30,7 @@ __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int 
 }
 
 // Starts to copy consecutive entries to shared memory, in the largest units that the alignment of both addresses
-// allows. The copy is complete after wait_batches() has returned for the copy's batch (block.cuh).
+// allows. The copy is complete after wait_batches() has returned for the copy's batch (block_memory.cuh).
 template <class T>
 __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "clip.hpp"
+#include "clip_formulas.hpp"
 #include "runtime/cuda_check.hpp"
 #include "runtime/cuda_scratch.hpp"
 

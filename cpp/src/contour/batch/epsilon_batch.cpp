@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "contour/direct_bounds.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
