@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OBJECTS = ROOT / "build" / "calculator"
-SOURCES = ("capi/*.cpp", "compatibility/browser_system.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp", "src/fft/*.cpp",
-           "src/grid/*.cpp", "src/pld/*.cpp", "src/runtime/*.cpp")  # fmt: skip
+SOURCES = ("capi/*.cpp", "compatibility/browser_system.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp",
+           "src/fft/*.cpp", "src/grid/*.cpp", "src/pld/*.cpp", "src/runtime/*.cpp")  # fmt: skip
 """Patterns of the source files in cpp/: the C interface and the engines that it calls."""
 FUNCTIONS = "epsilon", "delta", "noise_multiplier", "last_error", "version"
 """Functions of cpp/include/tightdp/tightdp.h that the page calls."""

@@ -6,7 +6,7 @@
 
 namespace tightdp::system {
 
-int processors() noexcept {
+int count_processors() noexcept {
     return 1;
 }
 

@@ -62,7 +62,7 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    // A launch fails after this number of rounds without progress. The rests in run() are shorter.
+    // A launch fails after this number of rounds without progress. The rests in run_emulated() are shorter.
     static constexpr int kPatience = 200;
     static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 
@@ -80,14 +80,14 @@ class Launch {
                 f.thread.x = t;
                 f.block_index.x = b;
                 f.stack.reset(new char[kStack]);
-                prepare(f);
+                prepare_emulated_thread(f);
             }
         }
         shared_ = shared;
     }
 
-    void run() {
-        current() = this;
+    void run_emulated() {
+        current_emulated_launch() = this;
         std::size_t left = fibers_.size();
         std::vector<unsigned> order(fibers_.size());
         std::iota(order.begin(), order.end(), 0u);
@@ -115,15 +115,15 @@ class Launch {
                 }
             }
         }
-        current() = nullptr;
+        current_emulated_launch() = nullptr;
         for (const Block& block : blocks_)
             for (const unsigned char* p = block.shared + shared_; p != block.memory.data() + block.memory.size(); ++p)
                 if (*p != kNonsense) throw std::logic_error("a write beyond shared memory");
     }
 
-    void yield() { swapcontext(&fiber->context, &main_); }
-    void moved() { moved_ = true; }
-    void wait(Barrier& barrier) {
+    void yield_emulated_thread() { swapcontext(&fiber->context, &main_); }
+    void note_emulated_progress() { moved_ = true; }
+    void wait_at_emulated_barrier(Barrier& barrier) {
         const std::int64_t before = barrier.generation;
         if (++barrier.waiting == barrier.members) {
             barrier.waiting = 0;
@@ -131,13 +131,13 @@ class Launch {
             moved_ = true;
         }
         fiber->awaited = &barrier, fiber->awaited_generation = before;
-        while (barrier.generation == before) yield();
+        while (barrier.generation == before) yield_emulated_thread();
         fiber->awaited = nullptr;
     }
-    Barrier& warp() { return fiber->block->warps[fiber->thread.x / 32]; }
-    Fiber& lane_mate(unsigned distance) { return fibers_[index(distance)]; }
+    Barrier& emulated_warp() { return fiber->block->warps[fiber->thread.x / 32]; }
+    Fiber& emulated_lane_mate(unsigned distance) { return fibers_[emulated_lane_index(distance)]; }
 
-    static Launch*& current() {
+    static Launch*& current_emulated_launch() {
         static Launch* launch = nullptr;
         return launch;
     }
@@ -149,19 +149,19 @@ class Launch {
   private:
     // Sets up the context of a fiber. This is a separate function, since compilers assume that getcontext may return
     // twice.
-    void prepare(Fiber& f) {
+    void prepare_emulated_thread(Fiber& f) {
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.get();
         f.context.uc_stack.ss_size = kStack;
         f.context.uc_link = &main_;
-        makecontext(&f.context, &Launch::enter, 0);
+        makecontext(&f.context, &Launch::enter_emulated_thread, 0);
     }
-    static void enter() {
-        Launch& l = *current();
+    static void enter_emulated_thread() {
+        Launch& l = *current_emulated_launch();
         l.kernel_();
         l.fiber->done = true;
     }
-    std::size_t index(unsigned distance) const {
+    std::size_t emulated_lane_index(unsigned distance) const {
         return static_cast<std::size_t>(fiber->block_index.x) * threads.x + (fiber->thread.x ^ distance);
     }
 
@@ -174,8 +174,8 @@ class Launch {
     bool moved_ = false;
 };
 
-inline Launch& here() {
-    return *Launch::current();
+inline Launch& emulated_launch() {
+    return *Launch::current_emulated_launch();
 }
 
 }  // namespace tightdp::on_host
@@ -184,58 +184,59 @@ inline Launch& here() {
 #define __device__
 #define __global__
 #define __launch_bounds__(...)
-#define threadIdx (::tightdp::on_host::here().fiber->thread)
-#define blockIdx (::tightdp::on_host::here().fiber->block_index)
-#define blockDim (::tightdp::on_host::here().threads)
-#define gridDim (::tightdp::on_host::here().grid)
-#define TIGHTDP_SHARED_MEMORY(name) unsigned char* const name = ::tightdp::on_host::here().fiber->block->shared
+#define threadIdx (::tightdp::on_host::emulated_launch().fiber->thread)
+#define blockIdx (::tightdp::on_host::emulated_launch().fiber->block_index)
+#define blockDim (::tightdp::on_host::emulated_launch().threads)
+#define gridDim (::tightdp::on_host::emulated_launch().grid)
+#define TIGHTDP_SHARED_MEMORY(name) \
+    unsigned char* const name = ::tightdp::on_host::emulated_launch().fiber->block->shared
 #define TIGHTDP_UNROLL
 #define TIGHTDP_UNROLL_4
 
 namespace tightdp::cuda {
 
 inline void __syncthreads() {
-    on_host::here().wait(on_host::here().fiber->block->all);
+    on_host::emulated_launch().wait_at_emulated_barrier(on_host::emulated_launch().fiber->block->all);
 }
 inline void __syncwarp() {
-    on_host::here().wait(on_host::here().warp());
+    on_host::emulated_launch().wait_at_emulated_barrier(on_host::emulated_launch().emulated_warp());
 }
 
 inline double __shfl_xor_sync(unsigned, double x, int distance) {
-    on_host::Launch& l = on_host::here();
+    on_host::Launch& l = on_host::emulated_launch();
     l.fiber->given = x;
-    l.wait(l.warp());
-    const double y = l.lane_mate(static_cast<unsigned>(distance)).given;
-    l.wait(l.warp());
+    l.wait_at_emulated_barrier(l.emulated_warp());
+    const double y = l.emulated_lane_mate(static_cast<unsigned>(distance)).given;
+    l.wait_at_emulated_barrier(l.emulated_warp());
     return y;
 }
 inline unsigned __ballot_sync(unsigned, bool yes) {
-    on_host::Launch& l = on_host::here();
+    on_host::Launch& l = on_host::emulated_launch();
     l.fiber->given = yes;
-    l.wait(l.warp());
+    l.wait_at_emulated_barrier(l.emulated_warp());
     unsigned votes = 0;
     for (unsigned d = 0; d < 32; ++d)
-        if (l.lane_mate(d).given != 0) votes |= 1u << (l.fiber->thread.x % 32 ^ d);
-    l.wait(l.warp());
+        if (l.emulated_lane_mate(d).given != 0) votes |= 1u << (l.fiber->thread.x % 32 ^ d);
+    l.wait_at_emulated_barrier(l.emulated_warp());
     return votes;
 }
 inline void atomicAdd(unsigned long long* p, unsigned long long x) {
     *p += x;
-    on_host::here().moved();
+    on_host::emulated_launch().note_emulated_progress();
 }
 
 // Stands for the function of dense_layers/device/matrix_unit.cuh. Fails if a sum does not fit in 32 bits.
 inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right_low,
                             std::uint32_t right_high) {
-    on_host::Launch& l = on_host::here();
+    on_host::Launch& l = on_host::emulated_launch();
     const std::uint32_t given[] = {left[0], left[1], left[2], left[3], right_low, right_high};
     // A lane that goes on to the next product waits there for lanes that still read the arguments of this product.
     const int product = l.fiber->product ^= 1;
     std::copy_n(given, 6, l.fiber->digits[product]);
-    l.wait(l.warp());
+    l.wait_at_emulated_barrier(l.emulated_warp());
     const unsigned lane = l.fiber->thread.x % 32;
     const auto digit = [&](unsigned holder, unsigned word, unsigned byte) {
-        return static_cast<signed char>(l.lane_mate(lane ^ holder).digits[product][word] >> (8 * byte));
+        return static_cast<signed char>(l.emulated_lane_mate(lane ^ holder).digits[product][word] >> (8 * byte));
     };
     for (unsigned c = 0; c < 4; ++c) {
         const unsigned row = lane / 4 + 8 * (c / 2), column = 2 * (lane % 4) + c % 2;
@@ -250,21 +251,21 @@ inline void multiply_digits(std::int32_t (&sums)[4], const std::uint32_t (&left)
 
 template <int bytes>
 inline void copy_async(void* shared, const void* global) {
-    on_host::Launch& l = on_host::here();
+    on_host::Launch& l = on_host::emulated_launch();
     if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(global)) % bytes != 0) {
         l.error = "an asynchronous copy of " + std::to_string(bytes) + " bytes at other addresses";
-        l.yield();
+        l.yield_emulated_thread();
     }
     l.fiber->open.push_back({shared, global, bytes});
 }
 inline void close_batch() {
-    on_host::Fiber& f = *on_host::here().fiber;
+    on_host::Fiber& f = *on_host::emulated_launch().fiber;
     f.batches.push_back(std::move(f.open));
     f.open.clear();
 }
 template <int open>
 inline void wait_batches() {
-    on_host::Fiber& f = *on_host::here().fiber;
+    on_host::Fiber& f = *on_host::emulated_launch().fiber;
     while (f.batches.size() > static_cast<std::size_t>(open)) {
         for (const on_host::Copy& c : f.batches.front()) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
         f.batches.pop_front();

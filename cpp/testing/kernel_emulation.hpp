@@ -25,8 +25,8 @@ struct SmallDevice {
 // wait for ever.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum (exact_clip_kernels.cuh). `blocks` is the number of thread blocks that
-// keep the device busy.
+// Computes the exact form of tightdp::clipped_sum (exact_clip_kernels.cuh). `blocks` is the number of thread blocks
+// that keep the device busy.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
 // Computes tightdp::cuda::release_sums.

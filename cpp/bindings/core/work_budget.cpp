@@ -7,7 +7,7 @@
 
 namespace tightdp::bindings {
 
-bool signalled() {
+bool has_python_signal() {
     using Clock = std::chrono::steady_clock;
     constexpr auto kBetween = std::chrono::milliseconds(50);
     thread_local Clock::time_point last{};
@@ -34,8 +34,8 @@ namespace work = tightdp::work;
 class Budget {
   public:
     explicit Budget(std::int64_t units) : units_(units) {}
-    void enter() { scope_ = std::make_unique<work::Budget>(units_); }
-    void exit(const py::args&) { scope_.reset(); }
+    void enter_python_budget() { scope_ = std::make_unique<work::Budget>(units_); }
+    void exit_python_budget(const py::args&) { scope_.reset(); }
 
   private:
     std::int64_t units_;
@@ -45,13 +45,13 @@ class Budget {
 // A flag that asks threads to stop. A Python function that starts threads and waits for them makes them watch the flag.
 class Stop {
   public:
-    void set() { flag_->store(true, std::memory_order_relaxed); }
+    void set_python_stop() { flag_->store(true, std::memory_order_relaxed); }
 
     // Makes the calling thread stop its work as soon as the flag is set. The thread keeps the flag alive.
-    void watch() {
+    void watch_python_stop() {
         thread_local std::shared_ptr<std::atomic<bool>> watched;
         watched = flag_;
-        work::counter().stop = watched.get();
+        work::thread_work_counter().stop = watched.get();
     }
 
   private:
@@ -66,15 +66,15 @@ void bind_work(py::module_& m) {
                        "Limits the units of work that this thread spends within a `with` statement. A unit is about a "
                        "nanosecond.")
         .def(py::init<std::int64_t>(), "units"_a)
-        .def("__enter__", &Budget::enter)
-        .def("__exit__", &Budget::exit);
+        .def("__enter__", &Budget::enter_python_budget)
+        .def("__exit__", &Budget::exit_python_budget);
     py::class_<Stop>(m, "Stop", "Stops the threads that watch this flag at their next check.")
         .def(py::init<>())
-        .def("set", &Stop::set)
-        .def("watch", &Stop::watch);
+        .def("set", &Stop::set_python_stop)
+        .def("watch", &Stop::watch_python_stop);
     m.def("work_spent", &work::spent, "Units of work that this thread has spent.");
     m.def(
-        "work_left", [] { return work::counter().limit - work::spent(); },
+        "work_left", [] { return work::thread_work_counter().limit - work::spent(); },
         "Units of work that this thread may still spend. Negative once the budget is exceeded.");
     m.def("work_passed_by_all", &work::passed_by_all,
           "Units of work that all threads had done at their last checks whether to stop.");

@@ -28,8 +28,8 @@ const std::size_t second_level_cache = [] {
 
 }  // namespace
 
-std::size_t element_size(Dtype dtype) noexcept {
-    return with_dtype(dtype, []<class T> { return sizeof(T); });
+std::size_t clip_element_size(Dtype dtype) noexcept {
+    return call_for_clip_dtype(dtype, []<class T> { return sizeof(T); });
 }
 
 ClipPlan::ClipPlan(const ClipRequest& request) {
@@ -39,7 +39,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
             tiles.push_back({s, c, columns + c, static_cast<std::int64_t>(std::min<std::size_t>(kTileColumns, n - c))});
         columns += n;
     }
-    row_bytes = columns * element_size(request.dtype);
+    row_bytes = columns * clip_element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
     // The columns are divided into `count` equal ranges. A stripe has the tiles whose middles lie in its range.
     std::size_t most_tiles = 0;
@@ -63,7 +63,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
 }
 
-std::size_t block_rows(std::size_t bytes_per_row) noexcept {
+std::size_t choose_clip_block_rows(std::size_t bytes_per_row) noexcept {
     // Rows get 0.45 of the cache. A block that fits has at least eight rows, so its sums take at most half as much
     // space as its rows. Some space is lost to pages that fall on the same sets of the cache.
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);

@@ -37,17 +37,17 @@ struct ClipPlan {
     double longest_chain = 0;
 
     explicit ClipPlan(const ClipRequest& request);
-    std::size_t stripe_count() const noexcept { return stripes.size() - 1; }
-    std::size_t chunk_count(std::size_t rows) const noexcept {
+    std::size_t clip_stripe_count() const noexcept { return stripes.size() - 1; }
+    std::size_t clip_chunk_count(std::size_t rows) const noexcept {
         return rows == 0 ? 1 : (rows + chunk_rows - 1) / chunk_rows;
     }
 };
 
-// Returns the number of rows in a block, a multiple of kGroup (clip_tile.hpp), for threads that each work on `bytes_per_row`
-// bytes of a row. A block has as many rows as the second-level cache holds, so that rows are still there when they are
-// added after the computation of the norms.
-std::size_t block_rows(std::size_t bytes_per_row) noexcept;
+// Returns the number of rows in a block, a multiple of kGroup (clip_tile.hpp), for threads that each work on
+// `bytes_per_row` bytes of a row. A block has as many rows as the second-level cache holds, so that rows are still
+// there when they are added after the computation of the norms.
+std::size_t choose_clip_block_rows(std::size_t bytes_per_row) noexcept;
 
-std::size_t element_size(Dtype dtype) noexcept;
+std::size_t clip_element_size(Dtype dtype) noexcept;
 
 }  // namespace tightdp

@@ -17,11 +17,11 @@ template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] std::int64_t j) {
+TIGHTDP_CLIP_INLINE Wide load_clip_entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] std::int64_t j) {
     if constexpr (transformed)
-        return (load_wide(p + j) - load_wide(t.center + j)) * load_wide(t.inverse_scale + j);
+        return (load_row_wide(p + j) - load_row_wide(t.center + j)) * load_row_wide(t.inverse_scale + j);
     else
-        return load_wide(p + j);
+        return load_row_wide(p + j);
 }
 
 // The type of a clip factor, which is the precision in which a row is multiplied.
@@ -39,7 +39,7 @@ constexpr int kVecs = kColumns / kWidth;
 constexpr std::int64_t kAhead = 512;
 
 template <class T>
-TIGHTDP_CLIP_INLINE void prefetch(const T* p) {
+TIGHTDP_CLIP_INLINE void prefetch_clip_row(const T* p) {
     for (std::int64_t c = 0; c < kColumns; c += 64 / static_cast<std::int64_t>(sizeof(T)))
         __builtin_prefetch(reinterpret_cast<const char*>(p + c) + kAhead, 0, 3);
 }
@@ -49,15 +49,15 @@ template <class T, bool transformed>
 struct Squares {
     Wide sums[kVecs];
 
-    TIGHTDP_CLIP_INLINE void clear(Squares& s) {
+    TIGHTDP_CLIP_INLINE void clear_clip_squares(Squares& s) {
         for (auto& v : s.sums) v = {DoubleVec{}, DoubleVec{}};
     }
 
-    TIGHTDP_CLIP_INLINE void take(Squares& s, const T* p, Transform t, std::int64_t j) {
+    TIGHTDP_CLIP_INLINE void take_clip_squares(Squares& s, const T* p, Transform t, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
-            const Wide x = entries<T, transformed>(p, t, j + v * kWidth);
+            const Wide x = load_clip_entries<T, transformed>(p, t, j + v * kWidth);
             if constexpr (kSingle<T, transformed>)
-                s.sums[v] = {add_exact_square(s.sums[v].low, x.low), add_exact_square(s.sums[v].high, x.high)};
+                s.sums[v] = {add_exact_row_square(s.sums[v].low, x.low), add_exact_row_square(s.sums[v].high, x.high)};
             else
                 s.sums[v] = s.sums[v] + x * x;
         }
@@ -65,7 +65,7 @@ struct Squares {
 
     // Returns the sum of the running sums. The second half of the sums is added to the first half, and so on down to
     // one number.
-    TIGHTDP_CLIP_INLINE double total(Squares& s) {
+    TIGHTDP_CLIP_INLINE double total_clip_squares(Squares& s) {
         for (int half = kVecs / 2; half > 0; half /= 2)
             for (int v = 0; v < half; ++v) s.sums[v] = s.sums[v] + s.sums[v + half];
         double last[kWidth / 2];
@@ -78,15 +78,15 @@ struct Squares {
 
 // Returns sum_r factors[r] * row_r over the rows r of one group, for kWidth columns.
 template <class T, bool transformed>
-TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
-                                   std::int64_t j) {
+TIGHTDP_CLIP_INLINE Wide sum_clip_group(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+                                        std::int64_t j) {
     if constexpr (kSingle<T, transformed>) {
-        FloatVec total = load(rows[0] + j) * factors[0];
-        for (int r = 1; r < kGroup; ++r) total += load(rows[r] + j) * factors[r];
-        return widen(total);
+        FloatVec total = load_row(rows[0] + j) * factors[0];
+        for (int r = 1; r < kGroup; ++r) total += load_row(rows[r] + j) * factors[r];
+        return widen_row(total);
     } else {
-        Wide total = entries<T, transformed>(rows[0], t, j) * factors[0];
-        for (int r = 1; r < kGroup; ++r) total = total + entries<T, transformed>(rows[r], t, j) * factors[r];
+        Wide total = load_clip_entries<T, transformed>(rows[0], t, j) * factors[0];
+        for (int r = 1; r < kGroup; ++r) total = total + load_clip_entries<T, transformed>(rows[r], t, j) * factors[r];
         return total;
     }
 }
@@ -94,21 +94,21 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transfo
 // Returns sum_r trunc(factors[r] * row_r) over all rows r of a sweep, for kWidth columns. Each product is rounded to
 // floating point before it is truncated.
 template <class T, bool transformed, int count>
-TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
-                                       std::int64_t j) {
+TIGHTDP_CLIP_INLINE IntVec sum_clip_integers(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+                                             std::int64_t j) {
     IntVec total{};
     for (int r = 0; r < count; ++r) {
         if constexpr (kSingle<T, transformed>)
-            total += truncated(load(rows[r] + j) * factors[r]);
+            total += truncate_row(load_row(rows[r] + j) * factors[r]);
         else
-            total += truncated(entries<T, transformed>(rows[r], t, j) * factors[r]);
+            total += truncate_row(load_clip_entries<T, transformed>(rows[r], t, j) * factors[r]);
     }
     return total;
 }
 
 // Copies the last n < kColumns columns of a row, and pads them with zeros.
 template <class T>
-TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, std::int64_t n) {
+TIGHTDP_CLIP_INLINE const T* pad_clip_columns(T (&to)[kColumns], const T* p, std::int64_t n) {
     for (int i = 0; i < kColumns; ++i) to[i] = i < n ? p[i] : T{};
     return to;
 }
@@ -129,15 +129,16 @@ struct Rows {
     const T* rows[count];
     Transform t;
 
-    TIGHTDP_CLIP_INLINE void take(Rows& s, const Sweep& given) {
+    TIGHTDP_CLIP_INLINE void take_clip_rows(Rows& s, const Sweep& given) {
         for (int r = 0; r < count; ++r) s.rows[r] = static_cast<const T*>(given.rows[r]);
         s.t = given.transform;
     }
     // Replaces each row by a padded copy of its last `left` columns, which start at column j.
-    TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, std::int64_t j, std::int64_t left) {
-        for (int r = 0; r < count; ++r) s.rows[r] = padded(to.rows[r], s.rows[r] + j, left);
+    TIGHTDP_CLIP_INLINE void pad_clip_rows(Rows& s, Tail<T, groups>& to, std::int64_t j, std::int64_t left) {
+        for (int r = 0; r < count; ++r) s.rows[r] = pad_clip_columns(to.rows[r], s.rows[r] + j, left);
         if constexpr (transformed)
-            s.t = {padded(to.center, s.t.center + j, left), padded(to.inverse, s.t.inverse_scale + j, left)};
+            s.t = {pad_clip_columns(to.center, s.t.center + j, left),
+                   pad_clip_columns(to.inverse, s.t.inverse_scale + j, left)};
     }
 };
 
@@ -147,28 +148,28 @@ struct Squarer {
     Squares<T, transformed> running[groups * kGroup];
 
     // Adds the squares of kColumns columns, from column j on.
-    TIGHTDP_CLIP_INLINE void columns(Squarer& s, std::int64_t j) {
+    TIGHTDP_CLIP_INLINE void visit_clip_columns(Squarer& s, std::int64_t j) {
 #pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < s.of.count; ++r) {
-            prefetch(s.of.rows[r] + j);
-            s.running[r].take(s.running[r], s.of.rows[r], s.of.t, j);
+            prefetch_clip_row(s.of.rows[r] + j);
+            s.running[r].take_clip_squares(s.running[r], s.of.rows[r], s.of.t, j);
         }
     }
 };
 
 template <class T, bool transformed, int groups>
-void square(const Sweep& given, double* squares) {
+void square_clip_tile(const Sweep& given, double* squares) {
     Squarer<T, transformed, groups> s;
-    s.of.take(s.of, given);
-    for (auto& running : s.running) running.clear(running);
+    s.of.take_clip_rows(s.of, given);
+    for (auto& running : s.running) running.clear_clip_squares(running);
     std::int64_t j = 0;
-    for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
+    for (; j + kColumns <= given.n; j += kColumns) s.visit_clip_columns(s, j);
     if (const std::int64_t left = given.n - j; left > 0) {
         Tail<T, groups> tail;
-        s.of.pad(s.of, tail, j, left);
-        s.columns(s, 0);
+        s.of.pad_clip_rows(s.of, tail, j, left);
+        s.visit_clip_columns(s, 0);
     }
-    for (int r = 0; r < s.of.count; ++r) squares[r] += s.running[r].total(s.running[r]);
+    for (int r = 0; r < s.of.count; ++r) squares[r] += s.running[r].total_clip_squares(s.running[r]);
 }
 
 template <class T, bool transformed, int groups, class Sum>
@@ -179,69 +180,70 @@ struct Adder {
     bool fresh;  // true if the sums start from 0, whatever `sums` holds
 
     // Adds kColumns columns of the rows, from column j on.
-    TIGHTDP_CLIP_INLINE void columns(Adder& s, std::int64_t j) {
+    TIGHTDP_CLIP_INLINE void visit_clip_columns(Adder& s, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
             const std::int64_t at = j + v * kWidth;
             if constexpr (std::is_same_v<Sum, double>) {
-                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide(s.sums + at);
+                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_row_wide(s.sums + at);
                 for (int r = 0; r < s.of.count; r += kGroup)
-                    total = total + group_sum<T, transformed>(s.of.rows + r, s.factors + r, s.of.t, at);
-                store(s.sums + at, total);
+                    total = total + sum_clip_group<T, transformed>(s.of.rows + r, s.factors + r, s.of.t, at);
+                store_row(s.sums + at, total);
             } else {
-                add_integers(s.sums + at,
-                             integer_sum<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at), s.fresh);
+                add_row_integers(s.sums + at,
+                                 sum_clip_integers<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at),
+                                 s.fresh);
             }
         }
 #pragma GCC unroll 8
-        for (int r = 0; r < s.of.count; ++r) prefetch(s.of.rows[r] + j);
+        for (int r = 0; r < s.of.count; ++r) prefetch_clip_row(s.of.rows[r] + j);
     }
 };
 
 template <class T, bool transformed, int groups, class Sum>
-void add(const Sweep& given, const double* factors, void* given_sums, bool fresh) {
+void add_clip_tile(const Sweep& given, const double* factors, void* given_sums, bool fresh) {
     Adder<T, transformed, groups, Sum> s;
-    s.of.take(s.of, given);
+    s.of.take_clip_rows(s.of, given);
     for (int r = 0; r < s.of.count; ++r) s.factors[r] = static_cast<Factor<T, transformed>>(factors[r]);
     Sum* const sums = static_cast<Sum*>(given_sums);
     s.sums = sums, s.fresh = fresh;
     std::int64_t j = 0;
-    for (; j + kColumns <= given.n; j += kColumns) s.columns(s, j);
+    for (; j + kColumns <= given.n; j += kColumns) s.visit_clip_columns(s, j);
     if (const std::int64_t left = given.n - j; left > 0) {
         Tail<T, groups> tail;
         Sum last[kColumns];
-        s.of.pad(s.of, tail, j, left);
-        s.sums = last, padded(last, sums + j, fresh ? 0 : left);
-        s.columns(s, 0);
+        s.of.pad_clip_rows(s.of, tail, j, left);
+        s.sums = last, pad_clip_columns(last, sums + j, fresh ? 0 : left);
+        s.visit_clip_columns(s, 0);
         std::copy_n(last, left, sums + j);
     }
 }
 
 template <class T, bool transformed>
-void square_any(const Sweep& s, double* squares) {
+void square_clip_groups(const Sweep& s, double* squares) {
     static_assert(kMostGroups == 2);
-    s.groups == 2 ? square<T, transformed, 2>(s, squares) : square<T, transformed, 1>(s, squares);
+    s.groups == 2 ? square_clip_tile<T, transformed, 2>(s, squares) : square_clip_tile<T, transformed, 1>(s, squares);
 }
 
 template <class T, bool transformed, class Sum>
-void add_any(const Sweep& s, const double* factors, void* sums, bool fresh) {
-    s.groups == 2 ? add<T, transformed, 2, Sum>(s, factors, sums, fresh)
-                  : add<T, transformed, 1, Sum>(s, factors, sums, fresh);
+void add_clip_groups(const Sweep& s, const double* factors, void* sums, bool fresh) {
+    s.groups == 2 ? add_clip_tile<T, transformed, 2, Sum>(s, factors, sums, fresh)
+                  : add_clip_tile<T, transformed, 1, Sum>(s, factors, sums, fresh);
 }
 
 template <class T, bool transformed>
-ClipKernels kernels(bool exact) {
-    return {&square_any<T, transformed>,
-            exact ? &add_any<T, transformed, std::int64_t> : &add_any<T, transformed, double>};
+ClipKernels choose_clip_kernels(bool exact) {
+    return {&square_clip_groups<T, transformed>,
+            exact ? &add_clip_groups<T, transformed, std::int64_t> : &add_clip_groups<T, transformed, double>};
 }
 
 template <class T>
-ClipKernels kernels(bool transformed, bool exact) {
-    return transformed ? kernels<T, true>(exact) : kernels<T, false>(exact);
+ClipKernels choose_clip_kernels(bool transformed, bool exact) {
+    return transformed ? choose_clip_kernels<T, true>(exact) : choose_clip_kernels<T, false>(exact);
 }
 
 template <class Real>
-void finish(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise, double deviation,
-            std::int64_t n, bool add) {
+void finish_clip_tile(Real* __restrict out, const double* __restrict sums, const Real* __restrict noise,
+                      double deviation, std::int64_t n, bool add) {
     for (std::int64_t j = 0; j < n; ++j) {
         double value = sums[j];
         if (noise) value += deviation * static_cast<double>(noise[j]);
@@ -250,18 +252,19 @@ void finish(Real* __restrict out, const double* __restrict sums, const Real* __r
 }
 
 template <class Real>
-void finish_integers(Real* __restrict out, const std::int64_t* __restrict integers, double grid, std::int64_t n) {
+void finish_clip_integers(Real* __restrict out, const std::int64_t* __restrict integers, double grid, std::int64_t n) {
     for (std::int64_t j = 0; j < n; ++j) out[j] = static_cast<Real>(static_cast<double>(integers[j]) * grid);
 }
 
 }  // namespace
 
-ClipKernels clip_kernels(Dtype dtype, bool transformed, bool exact) {
-    return with_dtype(dtype, [&]<class T> { return kernels<T>(transformed, exact); });
+ClipKernels clip_tile_kernels(Dtype dtype, bool transformed, bool exact) {
+    return call_for_clip_dtype(dtype, [&]<class T> { return choose_clip_kernels<T>(transformed, exact); });
 }
 
-FinishKernels finish_kernels() {
-    return {&finish<float>, &finish<double>, &finish_integers<float>, &finish_integers<double>};
+FinishKernels clip_finish_kernels() {
+    return {&finish_clip_tile<float>, &finish_clip_tile<double>, &finish_clip_integers<float>,
+            &finish_clip_integers<double>};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -14,7 +14,7 @@ inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", 
 
 // Calls f.template operator()<T>() for the type T that `dtype` names.
 template <class F>
-[[gnu::always_inline]] inline auto with_dtype(Dtype dtype, const F& f) {
+[[gnu::always_inline]] inline auto call_for_clip_dtype(Dtype dtype, const F& f) {
     switch (dtype) {
         case Dtype::float16:
             return f.template operator()<clipping::Float16>();
@@ -77,7 +77,7 @@ struct FinishKernels {
     void (*full_of_integers)(double* out, const std::int64_t* integers, double grid, std::int64_t n);
 };
 
-TIGHTDP_DECLARE_SIMD(ClipKernels, clip_kernels, (Dtype dtype, bool transformed, bool exact))
-TIGHTDP_DECLARE_SIMD(FinishKernels, finish_kernels, ())
+TIGHTDP_DECLARE_SIMD(ClipKernels, clip_tile_kernels, (Dtype dtype, bool transformed, bool exact))
+TIGHTDP_DECLARE_SIMD(FinishKernels, clip_finish_kernels, ())
 
 }  // namespace tightdp

@@ -18,21 +18,21 @@ static_assert(kDenseBlock == kRowBytes);
 class TilesInMemory {
   public:
     template <int tile>
-    void clear() {
+    void clear_digit_tile() {
         for (std::int32_t& x : tiles_[tile]) x = 0;
     }
     template <int tile>
-    void load(const std::uint8_t* from) {
+    void load_digit_tile(const std::uint8_t* from) {
         __builtin_memcpy(tiles_[tile], from, kTileBytes);
     }
     template <int tile>
-    void store(std::int32_t* to) const {
+    void store_digit_tile(std::int32_t* to) const {
         __builtin_memcpy(to, tiles_[tile], kTileBytes);
     }
     // Adds to sums[m][n] the products of byte 4 k + i of row m of `left` and byte 4 n + i of row k of `right`, for all
     // k and all i < 4.
     template <int sums, int left, int right>
-    void multiply() {
+    void multiply_digit_tiles() {
         const auto* const a = reinterpret_cast<const signed char*>(tiles_[left]);
         const auto* const b = reinterpret_cast<const signed char*>(tiles_[right]);
         for (int m = 0; m < 16; ++m)
@@ -65,27 +65,27 @@ class TileRegisters {
     ~TileRegisters() { asm volatile("tilerelease" ::); }
 
     template <int tile>
-    void clear() {
+    void clear_digit_tile() {
         asm volatile("tilezero %%tmm%c0" ::"i"(tile));
     }
     template <int tile>
-    void load(const std::uint8_t* from) {
+    void load_digit_tile(const std::uint8_t* from) {
         asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(std::int64_t{kRowBytes}), "i"(tile) : "memory");
     }
     template <int tile>
-    void store(std::int32_t* to) const {
+    void store_digit_tile(std::int32_t* to) const {
         asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(std::int64_t{kRowBytes}), "i"(tile) : "memory");
     }
     template <int sums, int left, int right>
-    void multiply() {
+    void multiply_digit_tiles() {
         asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(left), "i"(right));
     }
 };
 #endif
 
 // Adds the four sums of a tile to the totals. The unit of each sum is 2^8 times the unit of the previous sum.
-TIGHTDP_VINLINE void add_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p, std::int64_t o,
-                              std::int64_t j) {
+TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p,
+                                    std::int64_t o, std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;
     const std::int64_t columns = p.columns - j < kColumns ? p.columns - j : kColumns;
     for (std::int64_t m = 0; m < outputs; ++m) {
@@ -103,51 +103,51 @@ TIGHTDP_VINLINE void add_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4],
 }
 
 template <class Tiles>
-void add(const PackedProduct& p) {
+void add_digit_product(const PackedProduct& p) {
     constexpr std::int64_t kWeights = kOutputs * kWeightDigits, kInputs = kColumns * kInputDigits;
     alignas(64) std::int32_t sums[kSums][kTileBytes / 4];
     Tiles tiles;
     for (std::int64_t j = 0; j < p.columns; j += kColumns)
         for (std::int64_t o = 0; o < p.outputs; o += kOutputs) {
-            prefetch_totals(p, o, j, kOutputs, kColumns);
+            prefetch_product_totals(p, o, j, kOutputs, kColumns);
             for (std::int64_t first = 0; first < p.records; first += p.limit) {
                 const std::int64_t end = p.records - first < p.limit ? p.records : first + p.limit;
-                tiles.template clear<0>();
-                tiles.template clear<1>();
-                tiles.template clear<2>();
-                tiles.template clear<3>();
+                tiles.template clear_digit_tile<0>();
+                tiles.template clear_digit_tile<1>();
+                tiles.template clear_digit_tile<2>();
+                tiles.template clear_digit_tile<3>();
                 for (std::int64_t k = first; k < end; k += kDenseBlock) {
                     const std::uint8_t* const w = p.weights + kWeightDigits * o * p.records + k * kWeights;
                     const std::uint8_t* const q = p.inputs + kInputDigits * j * p.records + k * kInputs;
-                    tiles.template load<4>(q);
-                    tiles.template load<5>(q + kTileBytes);
-                    tiles.template load<6>(w);
-                    tiles.template multiply<0, 6, 4>();
-                    tiles.template multiply<1, 6, 5>();
-                    tiles.template load<7>(w + kTileBytes);
-                    tiles.template multiply<1, 7, 4>();
-                    tiles.template multiply<2, 7, 5>();
-                    tiles.template load<6>(w + 2 * kTileBytes);
-                    tiles.template multiply<2, 6, 4>();
-                    tiles.template multiply<3, 6, 5>();
+                    tiles.template load_digit_tile<4>(q);
+                    tiles.template load_digit_tile<5>(q + kTileBytes);
+                    tiles.template load_digit_tile<6>(w);
+                    tiles.template multiply_digit_tiles<0, 6, 4>();
+                    tiles.template multiply_digit_tiles<1, 6, 5>();
+                    tiles.template load_digit_tile<7>(w + kTileBytes);
+                    tiles.template multiply_digit_tiles<1, 7, 4>();
+                    tiles.template multiply_digit_tiles<2, 7, 5>();
+                    tiles.template load_digit_tile<6>(w + 2 * kTileBytes);
+                    tiles.template multiply_digit_tiles<2, 6, 4>();
+                    tiles.template multiply_digit_tiles<3, 6, 5>();
                 }
-                tiles.template store<0>(sums[0]);
-                tiles.template store<1>(sums[1]);
-                tiles.template store<2>(sums[2]);
-                tiles.template store<3>(sums[3]);
-                add_sums(sums, p, o, j);
+                tiles.template store_digit_tile<0>(sums[0]);
+                tiles.template store_digit_tile<1>(sums[1]);
+                tiles.template store_digit_tile<2>(sums[2]);
+                tiles.template store_digit_tile<3>(sums[3]);
+                add_digit_sums(sums, p, o, j);
             }
         }
 }
 
-void pack_weights(const double* w, std::int64_t outputs, const LargestInputs& /*largest*/, PackedPlace place) {
+void pack_digit_weights(const double* w, std::int64_t outputs, const LargestInputs& /*largest*/, PackedPlace place) {
     for (std::int64_t o = 0; o < (outputs + kOutputs - 1) / kOutputs * kOutputs; ++o) {
         const std::int64_t tile = o / kOutputs * kOutputs;
         std::uint8_t* const row =
             place.first + kWeightDigits * (tile * place.records + place.at * kOutputs) + o % kOutputs * kRowBytes;
         std::int32_t left[kDenseBlock];
         for (std::int64_t k = 0; k < kDenseBlock; ++k)
-            left[k] = o < outputs ? confine_weight(w[o * kDenseBlock + k]) : 0;
+            left[k] = o < outputs ? confine_packed_weight(w[o * kDenseBlock + k]) : 0;
         for (int d = 0; d < kWeightDigits; ++d)
             for (std::int64_t k = 0; k < kDenseBlock; ++k) {
                 row[d * kTileBytes + k] = static_cast<std::uint8_t>(left[k]);
@@ -157,11 +157,11 @@ void pack_weights(const double* w, std::int64_t outputs, const LargestInputs& /*
 }
 
 template <class T>
-void pack_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& /*largest*/) {
+void pack_digit_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& /*largest*/) {
     std::int32_t rows[4][kColumns];
     for (std::int64_t k = 0; k < kDenseBlock; k += 4)
         for (std::int64_t j = 0; j < b.columns; j += kColumns) {
-            for (int i = 0; i < 4; ++i) row_integers<kColumns>(b, k + i, j, rows[i]);
+            for (int i = 0; i < 4; ++i) round_packed_row<kColumns>(b, k + i, j, rows[i]);
             std::uint8_t* const group =
                 place.first + kInputDigits * (j * place.records + place.at * kColumns) + k / 4 * kRowBytes;
             for (int d = 0; d < kInputDigits; ++d) {
@@ -179,31 +179,31 @@ void pack_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& /*lar
 }
 
 template <class Tiles>
-ProductWay way(const char* name) {
+ProductWay make_digit_product_way(const char* name) {
     return {name,
             kOutputs,
             kColumns,
             kWeightDigits * kTileBytes,
             false,
-            &pack_weights,
-            &pack_inputs<float>,
-            &pack_inputs<double>,
-            &pack_inputs<std::int16_t>,
-            &add<Tiles>};
+            &pack_digit_weights,
+            &pack_digit_inputs<float>,
+            &pack_digit_inputs<double>,
+            &pack_digit_inputs<std::int16_t>,
+            &add_digit_product<Tiles>};
 }
 
 }  // namespace
 
-ProductWay tile_way() {
+ProductWay tile_product_way() {
 #if defined(TIGHTDP_ISA_avx512)
-    return way<TileRegisters>("amx");
+    return make_digit_product_way<TileRegisters>("amx");
 #else
     return {};
 #endif
 }
 
-ProductWay plain_tile_way() {
-    return way<TilesInMemory>("tiles");
+ProductWay plain_tile_product_way() {
+    return make_digit_product_way<TilesInMemory>("tiles");
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

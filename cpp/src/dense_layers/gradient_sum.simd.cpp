@@ -1,6 +1,6 @@
 // Adds integer outer products in doubles, which hold the sums exactly (docs/theory/exact-products.md, section 4).
-#include "layers.simd.hpp"
 #include "layer_vectors.hpp"
+#include "layers.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
@@ -13,7 +13,7 @@ constexpr int kOutputs = 2;
 #endif
 constexpr int kVecs = 4;
 
-// The arguments of dense_accumulate (layers.simd.hpp).
+// The arguments of accumulate_layer_gradients (layers.simd.hpp).
 struct Sums {
     const double* q;
     std::int64_t stride, rows;
@@ -23,7 +23,7 @@ struct Sums {
 };
 
 template <int outputs, int vecs>
-TIGHTDP_VINLINE void tile(const Sums& t, std::int64_t o, std::int64_t j) {
+TIGHTDP_VINLINE void add_gradient_tile(const Sums& t, std::int64_t o, std::int64_t j) {
     Vec s[outputs][vecs];
     double* const sums = t.sums + o * t.sums_stride + j;
     const double* const w = t.w + o * kDenseBlock;
@@ -46,21 +46,21 @@ TIGHTDP_VINLINE void tile(const Sums& t, std::int64_t o, std::int64_t j) {
 }
 
 template <int vecs>
-TIGHTDP_VINLINE void columns(const Sums& t, std::int64_t outputs, std::int64_t j) {
+TIGHTDP_VINLINE void add_gradient_columns(const Sums& t, std::int64_t outputs, std::int64_t j) {
     std::int64_t o = 0;
-    for (; o + kOutputs <= outputs; o += kOutputs) tile<kOutputs, vecs>(t, o, j);
-    for (; o < outputs; ++o) tile<1, vecs>(t, o, j);
+    for (; o + kOutputs <= outputs; o += kOutputs) add_gradient_tile<kOutputs, vecs>(t, o, j);
+    for (; o < outputs; ++o) add_gradient_tile<1, vecs>(t, o, j);
 }
 
 }  // namespace
 
-void dense_accumulate(const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,
-                      std::int64_t width, double* sums, std::int64_t sums_stride) {
+void accumulate_layer_gradients(const double* q, std::int64_t stride, std::int64_t rows, const double* w,
+                                std::int64_t outputs, std::int64_t width, double* sums, std::int64_t sums_stride) {
     static_assert(kSumTile % kLanes == 0);
     const Sums t{q, stride, rows, w, sums, sums_stride};
     std::int64_t j = 0;
-    for (; j + kVecs * kLanes <= width; j += kVecs * kLanes) columns<kVecs>(t, outputs, j);
-    for (; j < width; j += kLanes) columns<1>(t, outputs, j);
+    for (; j + kVecs * kLanes <= width; j += kVecs * kLanes) add_gradient_columns<kVecs>(t, outputs, j);
+    for (; j < width; j += kLanes) add_gradient_columns<1>(t, outputs, j);
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

@@ -12,8 +12,8 @@ namespace {
 // Calls body(first, count) on several threads, each with its share of the rows. All shares but the last are multiples
 // of `grain` rows. `multiplications` is the work for all rows together.
 template <class Body>
-void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
-    parallel(workers_for(multiplications), [&](int worker, int workers) {
+void share_layer_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
+    parallel(choose_layer_workers(multiplications), [&](int worker, int workers) {
         const Range mine = share(static_cast<std::size_t>(rows), static_cast<std::size_t>(grain), worker, workers);
         if (mine.begin < mine.end)
             body(static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end - mine.begin));
@@ -23,7 +23,7 @@ void over_rows(std::int64_t rows, double multiplications, std::int64_t grain, co
 // Returns the weights in the lines that Affine::weights has (layers.simd.hpp). The last columns of an output are moved
 // to the end of its last line, behind zeros.
 template <class T>
-std::vector<T> packed(const T* weights, std::int64_t outputs, std::int64_t columns) {
+std::vector<T> pack_layer_lines(const T* weights, std::int64_t outputs, std::int64_t columns) {
     const std::int64_t lines = (columns + kLine<T> - 1) / kLine<T>, whole = columns / kLine<T>,
                        width = lines * kLine<T>;
     std::vector<T> out(static_cast<std::size_t>(outputs * width), T(0));
@@ -42,7 +42,7 @@ constexpr std::int64_t kStrip = 256;
 // of the sums. A double holds the sum of 2^14 records exactly, because 2^14 * 2^39 = 2^53.
 constexpr std::int64_t kFlush = std::int64_t{1} << 14;
 
-std::int64_t padded(std::int64_t n, std::int64_t multiple) noexcept {
+std::int64_t pad_layer_length(std::int64_t n, std::int64_t multiple) noexcept {
     return (n + multiple - 1) / multiple * multiple;
 }
 
@@ -52,15 +52,15 @@ class Summer {
   public:
     explicit Summer(const OuterSum& r)
         : r_(r),
-          rows_(TIGHTDP_SELECT_SIMD(row_kernels)().of<T>()),
-          clip_(TIGHTDP_SELECT_SIMD(dense_clip_kernels)().of<T>()) {
+          rows_(TIGHTDP_SELECT_SIMD(layer_row_kernels)().of<T>()),
+          clip_(TIGHTDP_SELECT_SIMD(layer_clip_kernels)().of<T>()) {
         std::size_t outputs = 0, widths = 0, sums = 0;
         for (const DenseLayer& layer : r.layers) {
             offsets_.push_back(static_cast<std::int64_t>(sums));
             outputs += static_cast<std::size_t>(layer.outputs);
             widths += static_cast<std::size_t>(layer.padded);
-            sums += static_cast<std::size_t>(layer.outputs * stride(layer));
-            size_ += static_cast<std::size_t>(layer.outputs * width(layer));
+            sums += static_cast<std::size_t>(layer.outputs * padded_layer_width(layer));
+            size_ += static_cast<std::size_t>(layer.outputs * layer_width(layer));
         }
         // The sums that are compared with the bound have at most one rounding for each term, and a few further
         // roundings. Each rounding is at most 2^-53 of the sum.
@@ -76,7 +76,7 @@ class Summer {
         totals.resize(size_);
     }
 
-    void run(std::int64_t first, std::int64_t rows) {
+    void sum_layer_records(std::int64_t first, std::int64_t rows) {
         DenseClip c{r_.layers.data(),
                     static_cast<std::int64_t>(r_.layers.size()),
                     0,
@@ -98,53 +98,55 @@ class Summer {
         for (const std::int64_t end = first + rows; first < end; first += kDenseBlock) {
             c.first = first;
             c.count = std::min(kDenseBlock, end - first);
-            scaled ? clip_.scaled(c) : clip_.plain(c);
+            scaled ? clip_.clip_scaled(c) : clip_.clip_plain(c);
             if (r_.norms)
                 for (std::int64_t k = 0; k < c.count; ++k)
                     r_.norms[first + k] = scaled ? norms_[static_cast<std::size_t>(k)]
                                                  : norms_[static_cast<std::size_t>(k)] / r_.inverse_grid;
             if (!r_.out) continue;
-            add(c, scaled);
+            add_layer_gradients(c, scaled);
             held += kDenseBlock;
-            if (held >= kFlush) flush(), held = 0;
+            if (held >= kFlush) flush_layer_sums(), held = 0;
         }
-        if (r_.out) flush();
+        if (r_.out) flush_layer_sums();
     }
 
     std::vector<std::uint64_t> totals;
     std::uint64_t factor_total = 0;
 
   private:
-    static std::int64_t width(const DenseLayer& layer) noexcept { return layer.columns + layer.bias; }
-    static std::int64_t stride(const DenseLayer& layer) noexcept { return padded(width(layer), kSumTile); }
+    static std::int64_t layer_width(const DenseLayer& layer) noexcept { return layer.columns + layer.bias; }
+    static std::int64_t padded_layer_width(const DenseLayer& layer) noexcept {
+        return pad_layer_length(layer_width(layer), kSumTile);
+    }
 
-    void add(const DenseClip& c, bool scaled) {
+    void add_layer_gradients(const DenseClip& c, bool scaled) {
         const double* w = weights_.data();
         for (std::size_t l = 0; l < r_.layers.size(); ++l) {
-            add(r_.layers[l], c, w, sums_.data() + offsets_[l]);
+            add_layer_gradients(r_.layers[l], c, w, sums_.data() + offsets_[l]);
             w += r_.layers[l].outputs * kDenseBlock;
         }
         if (scaled)
             for (const double f : factors_) factor_total += static_cast<std::uint64_t>(f);
     }
 
-    void add(const DenseLayer& layer, const DenseClip& c, const double* w, double* sums) {
+    void add_layer_gradients(const DenseLayer& layer, const DenseClip& c, const double* w, double* sums) {
         const T* const x = static_cast<const T*>(layer.inputs) + c.first * layer.columns;
-        for (std::int64_t j = 0; j < width(layer); j += kStrip) {
-            const std::int64_t here = std::min(width(layer) - j, kStrip), held = padded(here, kSumTile);
+        for (std::int64_t j = 0; j < layer_width(layer); j += kStrip) {
+            const std::int64_t here = std::min(layer_width(layer) - j, kStrip), held = pad_layer_length(here, kSumTile);
             const std::int64_t columns = std::clamp(layer.columns - j, std::int64_t{0}, kStrip);
-            rows_.quantize(
-                {x + j, layer.columns, c.count, columns, here > columns, layer.steps + c.first, q_.data(), held});
-            accumulate_(q_.data(), held, c.count, w, layer.outputs, held, sums + j, stride(layer));
+            rows_.quantize({x + j, layer.columns, c.count, columns, here > columns, layer.rounding_factors + c.first,
+                            q_.data(), held});
+            accumulate_(q_.data(), held, c.count, w, layer.outputs, held, sums + j, padded_layer_width(layer));
         }
     }
 
-    void flush() {
+    void flush_layer_sums() {
         std::uint64_t* total = totals.data();
         double* sum = sums_.data();
         for (const DenseLayer& layer : r_.layers)
-            for (std::int64_t o = 0; o < layer.outputs; ++o, sum += stride(layer))
-                for (std::int64_t j = 0; j < width(layer); ++j)
+            for (std::int64_t o = 0; o < layer.outputs; ++o, sum += padded_layer_width(layer))
+                for (std::int64_t j = 0; j < layer_width(layer); ++j)
                     *total++ += static_cast<std::uint64_t>(static_cast<std::int64_t>(sum[j]));
         std::fill(sums_.begin(), sums_.end(), 0.0);
     }
@@ -152,7 +154,7 @@ class Summer {
     const OuterSum& r_;
     RowKernels<T> rows_;
     DenseClipKernels<T> clip_;
-    decltype(&baseline::dense_accumulate) accumulate_ = TIGHTDP_SELECT_SIMD(dense_accumulate);
+    decltype(&baseline::accumulate_layer_gradients) accumulate_ = TIGHTDP_SELECT_SIMD(accumulate_layer_gradients);
     std::size_t size_ = 0;
     double slack_ = 0;
     std::vector<std::int64_t> offsets_;
@@ -164,29 +166,30 @@ class Summer {
 template <class T>
 void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
             const T* bias, T* scores) {
-    const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
-    const auto lines =
-        columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns) : packed(weights, outputs, columns);
-    over_rows(rows, static_cast<double>(rows) * columns * outputs, 8, [&](std::int64_t first, std::int64_t count) {
-        kernels.affine(
-            {inputs + first * columns, count, columns, outputs, lines.data(), bias, scores + first * outputs});
-    });
+    const auto kernels = TIGHTDP_SELECT_SIMD(layer_row_kernels)().of<T>();
+    const auto lines = columns < kLine<T> ? std::vector<T>(weights, weights + outputs * columns)
+                                          : pack_layer_lines(weights, outputs, columns);
+    share_layer_rows(
+        rows, static_cast<double>(rows) * columns * outputs, 8, [&](std::int64_t first, std::int64_t count) {
+            kernels.affine(
+                {inputs + first * columns, count, columns, outputs, lines.data(), bias, scores + first * outputs});
+        });
 }
 
 template <class T>
-void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* rounding_factors,
                double* squares) {
-    const auto kernels = TIGHTDP_SELECT_SIMD(row_kernels)().of<T>();
+    const auto kernels = TIGHTDP_SELECT_SIMD(layer_row_kernels)().of<T>();
     const double least = digits ? std::ldexp(1.0, digits - 1) : 0.0;
-    over_rows(rows, static_cast<double>(rows) * columns, 1, [&](std::int64_t first, std::int64_t count) {
-        kernels.units(x + first * columns, count, columns, bias, least, steps + first, squares + first);
+    share_layer_rows(rows, static_cast<double>(rows) * columns, 1, [&](std::int64_t first, std::int64_t count) {
+        kernels.units(x + first * columns, count, columns, bias, least, rounding_factors + first, squares + first);
     });
 }
 
 template <class T>
 void loss_residual(const LossRequest<T>& r, T* out) {
-    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
+    const auto kernels = TIGHTDP_SELECT_SIMD(layer_loss_kernels)().of<T>();
+    share_layer_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
         kernels.residual({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs},
                          out + first * r.outputs);
     });
@@ -194,29 +197,29 @@ void loss_residual(const LossRequest<T>& r, T* out) {
 
 template <class T>
 void loss_value(const LossRequest<T>& r, double* out) {
-    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
+    const auto kernels = TIGHTDP_SELECT_SIMD(layer_loss_kernels)().of<T>();
+    share_layer_rows(r.rows, 10.0 * r.rows * r.outputs, 8, [&](std::int64_t first, std::int64_t count) {
         kernels.value({r.kind, r.width, r.z + first * r.outputs, r.targets + first, count, r.outputs}, out + first);
     });
 }
 
 template <class T>
 void tanh_of(const T* x, std::int64_t n, T* out) {
-    const auto kernels = TIGHTDP_SELECT_SIMD(loss_kernels)().of<T>();
-    over_rows(n, 10.0 * n, 8,
-              [&](std::int64_t first, std::int64_t count) { kernels.tanh(x + first, count, out + first); });
+    const auto kernels = TIGHTDP_SELECT_SIMD(layer_loss_kernels)().of<T>();
+    share_layer_rows(n, 10.0 * n, 8,
+                     [&](std::int64_t first, std::int64_t count) { kernels.tanh(x + first, count, out + first); });
 }
 
 template <class T>
 void outer_sum(const OuterSum& r) {
     double work = 0;
     for (const DenseLayer& layer : r.layers) work += static_cast<double>(layer.columns + 8) * layer.outputs;
-    const int wanted = workers_for(work * r.rows);
+    const int wanted = choose_layer_workers(work * r.rows);
     std::vector<Summer<T>> summers(static_cast<std::size_t>(wanted), Summer<T>(r));
     parallel(wanted, [&](int worker, int workers) {
         const Range mine = share(static_cast<std::size_t>(r.rows), kDenseBlock, worker, workers);
-        summers[static_cast<std::size_t>(worker)].run(static_cast<std::int64_t>(mine.begin),
-                                                      static_cast<std::int64_t>(mine.end - mine.begin));
+        summers[static_cast<std::size_t>(worker)].sum_layer_records(static_cast<std::int64_t>(mine.begin),
+                                                                    static_cast<std::int64_t>(mine.end - mine.begin));
     });
     if (!r.out) return;
     std::vector<std::uint64_t> total = std::move(summers.front().totals);

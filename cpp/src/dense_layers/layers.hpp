@@ -15,12 +15,12 @@ template <class T>
 void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* weights, std::int64_t outputs,
             const T* bias, T* scores);
 
-// Computes for each row x_k the step by which the row is multiplied before it is rounded to integers q_k
-// (exact-products.md, section 2), and the square |q_k|^2. The step is chosen such that |q_k| lies in about
-// [2^(digits - 1), 2^digits). If digits = 0, rows are not rounded. The step is then 1, and the square is |x_k|^2,
-// rounded up.
+// Computes for each row x_k the rounding factor by which the row is multiplied before it is rounded to integers q_k
+// (exact-products.md, section 2), and the square |q_k|^2. The rounding factor is chosen such that |q_k| lies in about
+// [2^(digits - 1), 2^digits). If digits = 0, rows are not rounded. The rounding factor is then 1, and the square is
+// |x_k|^2, rounded up.
 template <class T>
-void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* steps,
+void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* rounding_factors,
                double* squares);
 
 // Runs the kernels of LossKernels on several threads. These kernels compute the derivative of the loss by the scores,

@@ -41,14 +41,14 @@ struct Affine {
     T* scores;
 };
 
-// The arguments of RowKernels::quantize, which computes q[k * stride + j] = round(x[k * x_stride + j] steps[k]) for
-// j < columns. With a bias, round(steps[k]) follows as the entry j = columns.
+// The arguments of RowKernels::quantize, which computes q[k * stride + j] = round(x[k * x_stride + j]
+// rounding_factors[k]) for j < columns. With a bias, round(rounding_factors[k]) follows as the entry j = columns.
 template <class T>
 struct QuantizedRows {
     const T* x;
     std::int64_t x_stride, rows, columns;
     bool bias;
-    const double* steps;
+    const double* rounding_factors;
     double* q;
     std::int64_t stride;
 };
@@ -56,16 +56,16 @@ struct QuantizedRows {
 template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
-    // Computes steps[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the integers of
-    // row k. If the step is 0, the record contributes nothing. `least` is a power of two, and |q_k| lies in about
-    // [least, 2 least). If `least` is 0, rows are not rounded to integers. The steps are then 1 or 0, and squares[k] >=
-    // |x_k|^2.
-    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
-                  double* squares);
+    // Computes rounding_factors[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the
+    // integers of row k. If the rounding factor is 0, the record contributes nothing. `least` is a power of two, and
+    // |q_k| lies in about [least, 2 least). If `least` is 0, rows are not rounded to integers. The rounding factors are
+    // then 1 or 0, and squares[k] >= |x_k|^2.
+    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
+                  double* rounding_factors, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
 };
 
-TIGHTDP_DECLARE_SIMD(ForBothTypes<RowKernels>, row_kernels, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<RowKernels>, layer_row_kernels, ())
 
 enum class LossKind : int { logistic, multinomial, hinge };
 
@@ -89,7 +89,7 @@ struct LossKernels {
     void (*tanh)(const T* x, std::int64_t n, T* out);
 };
 
-TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, layer_loss_kernels, ())
 
 // Number of records in a block. The records of a block are clipped side by side, one in each lane.
 inline constexpr std::int64_t kDenseBlock = 64;
@@ -107,7 +107,7 @@ struct DenseLayer {
     const void* errors;  // array [rows][outputs]
     std::int64_t columns, outputs;
     bool bias;
-    const double* steps;    // for each row, its step (RowKernels::units)
+    const double* rounding_factors;  // for each row, its rounding factor (RowKernels::units)
     const double* squares;  // for each row, the squared norm of its integers (RowKernels::units)
     // The next members hold a centre a and a scale b, each as `outputs` rows of `padded` numbers. The pointers are null
     // if gradients are not scaled.
@@ -141,18 +141,18 @@ struct DenseClip {
 
 template <class T>
 struct DenseClipKernels {
-    void (*plain)(const DenseClip& c);
-    void (*scaled)(const DenseClip& c);
+    void (*clip_plain)(const DenseClip& c);
+    void (*clip_scaled)(const DenseClip& c);
 };
 
-TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, layer_clip_kernels, ())
 
 // Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for o < outputs and j < width.
 // The sum is over the records k < rows, and `width` is a multiple of kSumTile. Products and sums are integers below
 // 2^53. Therefore neither the order of the additions nor fused multiply-adds change the result (exact-products.md,
 // section 4).
 inline constexpr std::int64_t kSumTile = 8;
-TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
+TIGHTDP_DECLARE_SIMD(void, accumulate_layer_gradients,
                      (const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,
                       std::int64_t width, double* sums, std::int64_t sums_stride))
 

@@ -33,12 +33,12 @@ struct Block {
     double reach;
     std::uint32_t rows[2][kPairs][kRows];
 
-    bool is_short() const noexcept { return reach <= kMost32; }
+    bool is_short_part_block() const noexcept { return reach <= kMost32; }
 };
 
 // Adds x0 w0 + x1 w1 to s in each lane of 32 bits, where x0 is the lower half of x and x1 the upper half.
 struct MultiplyAdd {
-    TIGHTDP_VINLINE void add(Words& s, Words x, Words w) {
+    TIGHTDP_VINLINE void add_part_pairs(Words& s, Words x, Words w) {
 #if defined(TIGHTDP_ISA_avx512)
         s += (Words)_mm512_madd_epi16((__m512i)x, (__m512i)w);
 #elif defined(TIGHTDP_ISA_avx2)
@@ -55,7 +55,7 @@ struct MultiplyAdd {
 // assembler, so that the compiler may not use the extension elsewhere in this file. Processors without the extension
 // use MultiplyAdd.
 struct DotProduct {
-    TIGHTDP_VINLINE void add([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
+    TIGHTDP_VINLINE void add_part_pairs([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
 #if defined(TIGHTDP_ISA_avx512)
         asm("vpdpwssd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
 #elif defined(TIGHTDP_ISA_avx2)
@@ -66,8 +66,8 @@ struct DotProduct {
 
 // Computes the sums of some blocks, as an array [row][column]. `half` is that of Block.
 template <class Step>
-TIGHTDP_VINLINE void sum_tile(const std::uint8_t* inputs, const Block* blocks, std::int64_t count, int half,
-                              std::int32_t* sums) {
+TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* blocks, std::int64_t count, int half,
+                                   std::int32_t* sums) {
     for (int c = 0; c < kColumns; c += kVecs * kWords) {
         Words s[kRows][kVecs] = {};
         for (std::int64_t b = 0; b < count; ++b)
@@ -80,7 +80,7 @@ TIGHTDP_VINLINE void sum_tile(const std::uint8_t* inputs, const Block* blocks, s
                 for (int i = 0; i < kRows; ++i) {
                     const Words w = static_cast<std::int32_t>(blocks[b].rows[half][k][i]) - Words{};
 #pragma GCC unroll 2
-                    for (int v = 0; v < kVecs; ++v) Step::add(s[i][v], x[v], w);
+                    for (int v = 0; v < kVecs; ++v) Step::add_part_pairs(s[i][v], x[v], w);
                 }
             }
 #pragma GCC unroll 8
@@ -92,7 +92,8 @@ TIGHTDP_VINLINE void sum_tile(const std::uint8_t* inputs, const Block* blocks, s
 }
 
 // Adds high[c] 2^8 + low[c], or low[c] if `high` is null, to the totals.
-TIGHTDP_VINLINE void add_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width, std::int64_t* out) {
+TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width,
+                                  std::int64_t* out) {
     auto* const total = reinterpret_cast<std::uint64_t*>(out);
     if (high)
         for (std::int64_t c = 0; c < width; ++c)
@@ -101,25 +102,26 @@ TIGHTDP_VINLINE void add_row(const std::int32_t* low, const std::int32_t* high, 
         for (std::int64_t c = 0; c < width; ++c) total[c] += static_cast<std::uint64_t>(std::int64_t{low[c]});
 }
 
-// Adds the sums of sum_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an output.
+// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an
+// output.
 template <int parts>
-TIGHTDP_VINLINE void add_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns, std::int64_t* out,
-                              std::int64_t stride) {
+TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns,
+                                   std::int64_t* out, std::int64_t stride) {
     for (std::int64_t i = 0; i < outputs; ++i, sums += parts * kColumns, out += stride) {
         const std::int32_t* const high = parts == 2 ? sums + kColumns : nullptr;
         if (columns >= kColumns)
-            add_row(sums, high, kColumns, out);
+            add_part_row(sums, high, kColumns, out);
         else
-            add_row(sums, high, columns, out);
+            add_part_row(sums, high, columns, out);
     }
 }
 
 // Returns how many of `count` blocks are added in 32 bits before their sums go to the totals. Either all of them are
 // short, or none is.
-TIGHTDP_VINLINE std::int64_t count_run(const Block* blocks, std::int64_t count, std::int64_t limit) {
+TIGHTDP_VINLINE std::int64_t count_part_run(const Block* blocks, std::int64_t count, std::int64_t limit) {
     std::int64_t n = 1;
-    if (!blocks->is_short()) {
-        while (n < count && n < limit && !blocks[n].is_short()) ++n;
+    if (!blocks->is_short_part_block()) {
+        while (n < count && n < limit && !blocks[n].is_short_part_block()) ++n;
         return n;
     }
     for (double reach = blocks->reach; n < count && (reach += blocks[n].reach) <= kMost32;) ++n;
@@ -127,26 +129,26 @@ TIGHTDP_VINLINE std::int64_t count_run(const Block* blocks, std::int64_t count, 
 }
 
 template <class Step>
-void add(const PackedProduct& p) {
+void add_part_product(const PackedProduct& p) {
     alignas(64) std::int32_t sums[kRows * kColumns];
     const std::int64_t count = p.records / kDenseBlock, limit = p.limit / kDenseBlock;
     for (std::int64_t j = 0; j < p.columns; j += kColumns)
         for (std::int64_t o = 0; o < p.outputs; o += kOutputs) {
-            prefetch_totals(p, o, j, kOutputs, kColumns);
+            prefetch_product_totals(p, o, j, kOutputs, kColumns);
             const auto* blocks = reinterpret_cast<const Block*>(p.weights) + o / kOutputs * count;
             const std::uint8_t* inputs = p.inputs + 2 * j * p.records;
             const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs, columns = p.columns - j;
             std::int64_t* const out = p.sums + o * p.stride + j;
             for (std::int64_t left = count, run; left > 0; left -= run) {
-                run = count_run(blocks, left, limit);
-                if (blocks->is_short()) {
-                    sum_tile<Step>(inputs, blocks, run, 0, sums);
-                    add_sums<1>(sums, outputs, columns, out, p.stride);
+                run = count_part_run(blocks, left, limit);
+                if (blocks->is_short_part_block()) {
+                    sum_part_tile<Step>(inputs, blocks, run, 0, sums);
+                    add_part_sums<1>(sums, outputs, columns, out, p.stride);
                 } else {
                     for (std::int64_t half = 0; 4 * half < outputs; ++half) {
-                        sum_tile<Step>(inputs, blocks, run, static_cast<int>(half), sums);
-                        add_sums<2>(sums, outputs - 4 * half < 4 ? outputs - 4 * half : 4, columns,
-                                    out + 4 * half * p.stride, p.stride);
+                        sum_part_tile<Step>(inputs, blocks, run, static_cast<int>(half), sums);
+                        add_part_sums<2>(sums, outputs - 4 * half < 4 ? outputs - 4 * half : 4, columns,
+                                         out + 4 * half * p.stride, p.stride);
                     }
                 }
                 blocks += run;
@@ -155,74 +157,74 @@ void add(const PackedProduct& p) {
         }
 }
 
-TIGHTDP_VINLINE std::uint32_t join_words(std::int32_t first, std::int32_t second) {
+TIGHTDP_VINLINE std::uint32_t join_part_words(std::int32_t first, std::int32_t second) {
     return (static_cast<std::uint32_t>(first) & 0xffff) | static_cast<std::uint32_t>(second) << 16;
 }
 
 // Returns the larger one of `most` and |x|.
-TIGHTDP_VINLINE std::int32_t larger_size(std::int32_t most, std::int32_t x) {
+TIGHTDP_VINLINE std::int32_t larger_part_size(std::int32_t most, std::int32_t x) {
     const std::int32_t size = x < 0 ? -x : x;
     return most > size ? most : size;
 }
 
 // Confines the weights of one output to kLargestWeight. Returns the sum over records of |w| times the largest |q|,
 // which is exact, because its terms are 64 integers below 2^38.
-TIGHTDP_VINLINE double confine_weights(const double* w, const LargestInputs& largest, std::int32_t* integers) {
+TIGHTDP_VINLINE double confine_part_weights(const double* w, const LargestInputs& largest, std::int32_t* integers) {
     Vec reach{};
     for (std::int64_t k = 0; k < kDenseBlock; k += kLanes)
         reach += min(abs(load(w + k)), splat(kLargestWeight)) * load(largest + k);
-    for (std::int64_t k = 0; k < kDenseBlock; ++k) integers[k] = confine_weight(w[k]);
+    for (std::int64_t k = 0; k < kDenseBlock; ++k) integers[k] = confine_packed_weight(w[k]);
     double total = 0;
     for (int l = 0; l < kLanes; ++l) total += reach[l];
     return total;
 }
 
 // Packs the weights of one tile, `outputs` rows of kDenseBlock numbers. Missing outputs have zeros.
-TIGHTDP_VINLINE void pack_tile(const double* w, std::int64_t outputs, const LargestInputs& largest, Block& block) {
+TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const LargestInputs& largest, Block& block) {
     std::int32_t integers[kOutputs][kDenseBlock] = {};
     std::int32_t most = 0;
     block.reach = 0;
     for (std::int64_t i = 0; i < outputs; ++i) {
-        const double reach = confine_weights(w + i * kDenseBlock, largest, integers[i]);
+        const double reach = confine_part_weights(w + i * kDenseBlock, largest, integers[i]);
         block.reach = block.reach > reach ? block.reach : reach;
-        for (const std::int32_t x : integers[i]) most = larger_size(most, x);
+        for (const std::int32_t x : integers[i]) most = larger_part_size(most, x);
     }
     if (most > kLargestShort) block.reach = 2 * kMost32;
-    if (block.is_short()) {
+    if (block.is_short_part_block()) {
         for (std::int64_t k = 0; k < kPairs; ++k)
             for (int i = 0; i < kOutputs; ++i)
-                block.rows[0][k][i] = join_words(integers[i][2 * k], integers[i][2 * k + 1]);
+                block.rows[0][k][i] = join_part_words(integers[i][2 * k], integers[i][2 * k + 1]);
         return;
     }
     for (int i = 0; i < kOutputs; ++i)
         for (std::int64_t k = 0; k < kPairs; ++k) {
             const std::int32_t first = integers[i][2 * k], second = integers[i][2 * k + 1];
             std::uint32_t* const parts = block.rows[i / 4][k] + i % 4 * 2;
-            parts[0] = join_words(low_digit(first), low_digit(second));
-            parts[1] = join_words(without_low_digit(first), without_low_digit(second));
+            parts[0] = join_part_words(low_digit(first), low_digit(second));
+            parts[1] = join_part_words(without_low_digit(first), without_low_digit(second));
         }
 }
 
-void pack_weights(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place) {
+void pack_part_weights(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place) {
     auto* const blocks = reinterpret_cast<Block*>(place.first) + place.at / kDenseBlock;
     for (std::int64_t o = 0; o < outputs; o += kOutputs)
-        pack_tile(w + o * kDenseBlock, outputs - o < kOutputs ? outputs - o : kOutputs, largest,
-                  blocks[o / kOutputs * (place.records / kDenseBlock)]);
+        pack_part_tile(w + o * kDenseBlock, outputs - o < kOutputs ? outputs - o : kOutputs, largest,
+                       blocks[o / kOutputs * (place.records / kDenseBlock)]);
 }
 
 template <class T>
-void pack_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& largest) {
+void pack_part_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& largest) {
     std::int32_t first[kColumns], second[kColumns];
     for (std::int64_t k = 0; k < kDenseBlock; k += 2) {
         std::int32_t most[2][kColumns] = {};
         for (std::int64_t j = 0; j < b.columns; j += kColumns) {
-            row_integers<kColumns>(b, k, j, first);
-            row_integers<kColumns>(b, k + 1, j, second);
+            round_packed_row<kColumns>(b, k, j, first);
+            round_packed_row<kColumns>(b, k + 1, j, second);
             std::uint32_t both[kColumns];
             for (int i = 0; i < kColumns; ++i) {
-                both[i] = join_words(first[i], second[i]);
-                most[0][i] = larger_size(most[0][i], first[i]);
-                most[1][i] = larger_size(most[1][i], second[i]);
+                both[i] = join_part_words(first[i], second[i]);
+                most[0][i] = larger_part_size(most[0][i], first[i]);
+                most[1][i] = larger_part_size(most[1][i], second[i]);
             }
             __builtin_memcpy(place.first + 2 * (j * place.records + (place.at + k) * kColumns), both, sizeof both);
         }
@@ -235,36 +237,36 @@ void pack_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& large
 }
 
 template <class Step>
-ProductWay way(const char* name) {
+ProductWay make_part_product_way(const char* name) {
     return {name,
             kOutputs,
             kColumns,
             static_cast<std::int64_t>(sizeof(Block)),
             true,
-            &pack_weights,
-            &pack_inputs<float>,
-            &pack_inputs<double>,
-            &pack_inputs<std::int16_t>,
-            &add<Step>};
+            &pack_part_weights,
+            &pack_part_inputs<float>,
+            &pack_part_inputs<double>,
+            &pack_part_inputs<std::int16_t>,
+            &add_part_product<Step>};
 }
 
 }  // namespace
 
-ProductWay multiply_add_way() {
+ProductWay multiply_add_product_way() {
 #if defined(TIGHTDP_ISA_avx512)
-    return way<MultiplyAdd>("avx512");
+    return make_part_product_way<MultiplyAdd>("avx512");
 #elif defined(TIGHTDP_ISA_avx2)
-    return way<MultiplyAdd>("avx2");
+    return make_part_product_way<MultiplyAdd>("avx2");
 #else
-    return way<MultiplyAdd>("baseline");
+    return make_part_product_way<MultiplyAdd>("baseline");
 #endif
 }
 
 ProductWay dot_product_way() {
 #if defined(TIGHTDP_ISA_avx512)
-    return way<DotProduct>("avx512-vnni");
+    return make_part_product_way<DotProduct>("avx512-vnni");
 #elif defined(TIGHTDP_ISA_avx2)
-    return way<DotProduct>("avx-vnni");
+    return make_part_product_way<DotProduct>("avx-vnni");
 #else
     return {};
 #endif

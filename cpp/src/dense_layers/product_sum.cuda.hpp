@@ -14,8 +14,8 @@ namespace tightdp::cuda {
 void add_integer_product(const IntegerProduct& p, cudaStream_t stream);
 
 // Computes the same totals as tightdp::add_products does if `release` is null. All pointers of the request and its
-// layers point to device memory. The members `steps` and `squares` of the layers are not read, but computed here. The
-// function returns when the work is queued on `stream`, without waiting for the result. Throws Error.
+// layers point to device memory. The members `rounding_factors` and `squares` of the layers are not read, but computed
+// here. The function returns when the work is queued on `stream`, without waiting for the result. Throws Error.
 template <class T>
 void add_products(const ProductSum& request, cudaStream_t stream);
 

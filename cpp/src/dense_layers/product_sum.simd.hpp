@@ -10,12 +10,12 @@ namespace tightdp {
 inline constexpr std::int64_t kRowRecords = 1 << 14;
 
 // The arguments of RowSum::add, which computes totals[j] += sum_k trunc(weights[k] x[k][j]) modulo 2^64 over the
-// records k with steps[k] > 0. Precondition: every |weights[k] x[k][j]| is below 2^31.
+// records k with rounding_factors[k] > 0. Precondition: every |weights[k] x[k][j]| is below 2^31.
 template <class T>
 struct RowBlock {
     const T* x;
     std::int64_t x_stride, records, columns;  // records <= kRowRecords
-    const double* steps;
+    const double* rounding_factors;
     const double* weights;
     std::int64_t* totals;
 };
@@ -25,6 +25,6 @@ struct RowSum {
     void (*add)(const RowBlock<T>& b);
 };
 
-TIGHTDP_DECLARE_SIMD(ForBothTypes<RowSum>, row_sum, ())
+TIGHTDP_DECLARE_SIMD(ForBothTypes<RowSum>, layer_row_sum, ())
 
 }  // namespace tightdp

@@ -18,14 +18,15 @@ namespace tightdp {
 // limits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
-// The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
-// confined to kLargestEntry, where steps[k] is the factor of record k. They are 0 if steps[k] is 0. T is float, double
-// or std::int16_t. Inputs of the type std::int16_t are integers already, and their `steps` is null.
+// The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] rounding_factors[k], rounded to the
+// nearest and confined to kLargestEntry, where rounding_factors[k] is the factor of record k. They are 0 if
+// rounding_factors[k] is 0. T is float, double or std::int16_t. Inputs of the type std::int16_t are integers already,
+// and their `rounding_factors` is null.
 template <class T>
 struct InputBlock {
     const T* x;
     std::int64_t stride, count, columns;
-    const double* steps;
+    const double* rounding_factors;
 };
 
 // Largest |q| of the packed inputs of each record of a block.
@@ -79,26 +80,26 @@ struct ProductWay {
     // Returns a number of records, a multiple of kDenseBlock, whose sums fit in 32 bits. Preconditions: |w| is at most
     // kLargestWeight, |q| is at most kLargestEntry, and |w q| is at most `largest_product` for all weights w and inputs
     // q. Returns 0 if the sums of a single block may not fit.
-    std::int64_t limit(double largest_product) const noexcept;
+    std::int64_t limit_product_records(double largest_product) const noexcept;
     // Return the sizes of the packed operands in bytes. `records` is a multiple of kDenseBlock.
-    std::int64_t weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
+    std::int64_t packed_weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
         return (outputs + tile_outputs - 1) / tile_outputs * (records / kDenseBlock) * block_bytes;
     }
-    std::int64_t inputs_size(std::int64_t columns, std::int64_t records) const noexcept {
+    std::int64_t packed_inputs_size(std::int64_t columns, std::int64_t records) const noexcept {
         return (columns + tile_columns - 1) / tile_columns * tile_columns * records * 2;
     }
 };
 
-TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_way, ())  // vpmaddwd, or plain C++ that computes the same
+TIGHTDP_DECLARE_SIMD(ProductWay, multiply_add_product_way, ())  // vpmaddwd, or plain C++ that computes the same
 TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd of AVX512-VNNI or AVX-VNNI, if the processor has it
-TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd of AMX, used only together with AVX-512
-TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // emulation of tdpbssd with tiles in memory, for tests
+TIGHTDP_DECLARE_SIMD(ProductWay, tile_product_way, ())  // tdpbssd of AMX, used only together with AVX-512
+TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_product_way, ())  // emulation of tdpbssd with tiles in memory, for tests
 
 // Returns the way with this number, counted from 0, among the ways that this machine supports. Returns null if there
 // are fewer ways.
 const ProductWay* product_way(int number);
 // Returns the way that was chosen last. If none was chosen, a short trial at the first use finds the fastest way.
-const ProductWay& serving_way();
+const ProductWay& serving_product_way();
 // Chooses the way in use by its number. If the number is -1, the trial decides. All ways return the same bits. A forked
 // child process makes its own trial.
 void choose_product_way(int number);

@@ -1,11 +1,12 @@
 // The functions of prv/composition.hpp. Each function merges the runs, makes a plan, composes the runs and reads the
 // curve. The result is intersected with a bound by moments.
+#include "composition.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "composed.hpp"
-#include "composition.hpp"
 #include "runtime/work_budget.hpp"
 #include "tightdp/accounting/interval.hpp"
 

@@ -15,7 +15,7 @@ TIGHTDP_DECLARE_SIMD(void, random_tiles,
 
 // Computes the words of `count` tiles of a stream of AES-256. `unit` says which AES instructions are used, if any. The
 // processor must have these instructions.
-TIGHTDP_DECLARE_SIMD(void, aes256_tiles,
+TIGHTDP_DECLARE_SIMD(void, random_aes256_tiles,
                      (const random::RandomStream& stream, AesUnit unit, std::uint64_t first, std::int64_t count,
                       std::uint32_t* out))
 

@@ -22,27 +22,27 @@ constexpr int kWidth = 4;
 #endif
 using Words = std::uint32_t __attribute__((vector_size(4 * kWidth)));
 
-inline __attribute__((always_inline)) Words lane_numbers() {
+inline __attribute__((always_inline)) Words random_lane_numbers() {
     Words v;
     for (int i = 0; i < kWidth; ++i) v[i] = static_cast<std::uint32_t>(i);
     return v;
 }
 
-void chacha_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
+void random_chacha_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
     for (int lane = 0; lane < kLanes; lane += kWidth) {
         Words state[kChaChaWords];
         chacha20_setup(state, s.key, s.stream);
         // The 16 blocks of a tile have the same high counter word, because the number of the first block is a multiple
         // of 16.
         const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
-        state[12] = lane_numbers() + static_cast<std::uint32_t>(block);
+        state[12] = random_lane_numbers() + static_cast<std::uint32_t>(block);
         state[13] = Words{} + static_cast<std::uint32_t>(block >> 32);
         chacha20_block(state);
         for (int w = 0; w < kChaChaWords; ++w) __builtin_memcpy(out + w * kLanes + lane, &state[w], sizeof(Words));
     }
 }
 
-void philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
+void random_philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
     for (int k = 0; k < kRows / kPhiloxWords; ++k) {
         std::uint32_t words[kPhiloxWords][kLanes];
         const std::uint64_t block = tile * 64 + static_cast<std::uint64_t>(16 * k);
@@ -126,7 +126,7 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
 
 // The numbers of a tile's 64 blocks, laid out in registers for an XOR with the counter blocks. The registers form
 // groups of four, and register i of a group has the blocks 4 p + i for successive values of p. The transposition in
-// aes_tiles brings the encrypted words into the order of the tile.
+// random_tiles_by_aes_unit brings the encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
@@ -142,7 +142,7 @@ constexpr BlockNumbers<blocks> kNumbers;
 // Computes the words of `count` tiles by AES instructions. The function encrypts eight registers at a time, since the
 // result of a round is available only after three or four cycles.
 template <int bytes>
-void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
+void random_tiles_by_aes_unit(const RandomStream& s, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
     using Register = AesRegister<bytes>;
     using Word = typename Register::Word;
     constexpr int kBlocks = bytes / 16, kTogether = 8;  // blocks in a register, and registers at a time
@@ -193,7 +193,7 @@ using Planes = std::uint64_t[16][8];
 
 // Transposes a matrix of 32 x 32 bits in place. At first, row b holds bit b of one word of each of 32 blocks. In the
 // end, row l holds all bits of this word of block l.
-inline void transpose_words(std::uint32_t (&a)[32]) {
+inline void transpose_random_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)
         for (int k = 0; k < 32; k = (k + j + 1) & ~j) {
@@ -203,7 +203,7 @@ inline void transpose_words(std::uint32_t (&a)[32]) {
         }
 }
 
-void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
+void random_aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) {
     Planes x, y;
     const auto whole = [](std::uint32_t word, int bit) { return std::uint64_t{0} - (word >> bit & 1); };
     std::uint32_t counter[4];
@@ -237,35 +237,35 @@ void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t
         for (int half = 0; half < 2; ++half) {
             std::uint32_t words[32];
             for (int b = 0; b < 32; ++b) words[b] = static_cast<std::uint32_t>(x[4 * c + b / 8][b % 8] >> (32 * half));
-            transpose_words(words);
+            transpose_random_words(words);
             for (int l = 0; l < 32; ++l) out[(4 * ((32 * half + l) / 16) + c) * kLanes + l % 16] = words[l];
         }
 }
 
 }  // namespace
 
-void aes256_tiles(const RandomStream& stream, AesUnit unit, std::uint64_t first, std::int64_t count,
-                  std::uint32_t* out) {
+void random_aes256_tiles(const RandomStream& stream, AesUnit unit, std::uint64_t first, std::int64_t count,
+                         std::uint32_t* out) {
 #if defined(TIGHTDP_ISA_avx512)
-    if (unit == AesUnit::wide) return aes_tiles<64>(stream, first, count, out);
+    if (unit == AesUnit::wide) return random_tiles_by_aes_unit<64>(stream, first, count, out);
 #elif defined(__AVX2__)
-    if (unit == AesUnit::wide) return aes_tiles<32>(stream, first, count, out);
+    if (unit == AesUnit::wide) return random_tiles_by_aes_unit<32>(stream, first, count, out);
 #endif
 #if defined(__AVX2__)
-    if (unit == AesUnit::narrow) return aes_tiles<16>(stream, first, count, out);
+    if (unit == AesUnit::narrow) return random_tiles_by_aes_unit<16>(stream, first, count, out);
 #endif
     static_cast<void>(unit);
     for (std::int64_t t = 0; t < count; ++t)
-        aes_tile_in_planes(stream, first + static_cast<std::uint64_t>(t), out + t * kTileWords);
+        random_aes_tile_in_planes(stream, first + static_cast<std::uint64_t>(t), out + t * kTileWords);
 }
 
 void random_tiles(const RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
-    if (stream.generator == Generator::aes256) return aes256_tiles(stream, aes_unit(), first, count, out);
+    if (stream.generator == Generator::aes256) return random_aes256_tiles(stream, active_aes_unit(), first, count, out);
     const bool chacha = stream.generator == Generator::chacha20;
     for (std::int64_t t = 0; t < count; ++t) {
         const std::uint64_t tile = first + static_cast<std::uint64_t>(t);
         std::uint32_t* const to = out + t * kTileWords;
-        chacha ? chacha_tile(stream, tile, to) : philox_tile(stream, tile, to);
+        chacha ? random_chacha_tile(stream, tile, to) : random_philox_tile(stream, tile, to);
     }
 }
 

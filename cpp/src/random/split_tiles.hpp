@@ -17,7 +17,7 @@ inline constexpr std::int64_t kTilesAtOnce = 8;
 // tiles. Calls part(tile, skip, count, at) for `count` values of a tile, after its first `skip` values. `at` is the
 // index of the first value of the call, counted from `first`.
 template <class Whole, class Part>
-void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
+void split_draws_into_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
     constexpr std::size_t kValues = random::kTileValues;
     for (std::size_t at = 0; at < n;) {
         const std::uint64_t tile = (first + at) / kValues;

@@ -36,27 +36,29 @@ struct Counter {
     const std::atomic<bool>* stop = nullptr;  // true if another thread asks this thread to stop
 };
 
-inline Counter& counter() noexcept {
+inline Counter& thread_work_counter() noexcept {
     thread_local Counter mine;
     return mine;
 }
 
 // Checks whether this thread is asked to stop, and throws Interrupted if it is.
-void look(Counter& c);
+void check_work_stop(Counter& c);
 
 // Returns how many units of work all threads of this process had done at their last checks whether to stop. Tests use
 // this sum to find how much work is done after a signal.
 std::int64_t passed_by_all() noexcept;
 
-inline std::int64_t spent() noexcept { return counter().spent; }
+inline std::int64_t spent() noexcept {
+    return thread_work_counter().spent;
+}
 
 // Charges a piece of work of `units` units. The caller calls this function before the piece begins. A piece takes some
 // milliseconds at most. Throws OutOfWork if the limit is exceeded. In that case `spent` becomes the limit plus one.
 // Throws Interrupted if the thread is asked to stop.
 inline void spend(std::int64_t units) {
-    Counter& c = counter();
+    Counter& c = thread_work_counter();
     c.passed += units;
-    if (c.passed - c.looked >= kBetweenLooks) look(c);
+    if (c.passed - c.looked >= kBetweenLooks) check_work_stop(c);
     if (c.aside) return;
     c.spent += units;
     if (c.spent <= c.limit) return;
@@ -67,16 +69,18 @@ inline void spend(std::int64_t units) {
 }
 
 // Returns whether more was spent than the limit allows, so that spend() would throw.
-inline bool exhausted() noexcept { return counter().spent > counter().limit; }
+inline bool exhausted() noexcept {
+    return thread_work_counter().spent > thread_work_counter().limit;
+}
 
 // Returns whether this thread is asked to stop, for loops that must not throw and whose work is not charged. `units` is
 // the work between two calls. The check is made once every kBetweenLooks units.
 inline bool asked_to_stop(std::int64_t units) noexcept {
-    Counter& c = counter();
+    Counter& c = thread_work_counter();
     c.passed += units;
     if (c.passed - c.looked < kBetweenLooks) return false;
     try {
-        look(c);
+        check_work_stop(c);
         return false;
     } catch (const Interrupted&) {
         return true;
@@ -87,10 +91,12 @@ inline bool asked_to_stop(std::int64_t units) noexcept {
 template <auto field>
 class Scoped {
   public:
-    using Value = std::remove_reference_t<decltype(counter().*field)>;
+    using Value = std::remove_reference_t<decltype(thread_work_counter().*field)>;
 
-    explicit Scoped(Value value) noexcept : before_(counter().*field) { counter().*field = value; }
-    ~Scoped() { counter().*field = before_; }
+    explicit Scoped(Value value) noexcept : before_(thread_work_counter().*field) {
+        thread_work_counter().*field = value;
+    }
+    ~Scoped() { thread_work_counter().*field = before_; }
     Scoped(const Scoped&) = delete;
     Scoped& operator=(const Scoped&) = delete;
 
@@ -100,10 +106,10 @@ class Scoped {
 
 // Allows at most `units` units of work as long as the object exists, and no more than an enclosing Budget allows.
 struct Budget : Scoped<&Counter::limit> {
-    explicit Budget(std::int64_t units) noexcept : Scoped(limit_of(counter(), units)) {}
+    explicit Budget(std::int64_t units) noexcept : Scoped(limit_work(thread_work_counter(), units)) {}
 
   private:
-    static std::int64_t limit_of(const Counter& c, std::int64_t units) noexcept {
+    static std::int64_t limit_work(const Counter& c, std::int64_t units) noexcept {
         return units < c.limit - c.spent ? c.spent + units : c.limit;
     }
 };

@@ -11,8 +11,8 @@ using Matrix = py::array_t<T, py::array::c_style>;
 // the records that a block copies to shared memory at a time.
 using Chunk = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
-Chunk describe(const tightdp::cuda::ProductShares& s) {
-    return {s.blocks(), s.stages, s.share};
+Chunk testing_chunk(const tightdp::cuda::ProductShares& s) {
+    return {s.count_launch_blocks(), s.stages, s.share};
 }
 
 std::vector<Chunk> emulate_integer_product(const Matrix<std::int32_t>& w, const Matrix<std::int16_t>& q,
@@ -24,7 +24,7 @@ std::vector<Chunk> emulate_integer_product(const Matrix<std::int32_t>& w, const 
         w.data(), q.data(), w.shape(0), w.shape(1), q.shape(1), tightdp::kLargestIntegerProduct, sums.mutable_data()};
     std::vector<Chunk> found;
     for (const auto& s : tightdp::emulate_integer_product(p, processors, packed_bytes, three))
-        found.push_back(describe(s));
+        found.push_back(testing_chunk(s));
     return found;
 }
 
@@ -63,10 +63,10 @@ void bind_dense(py::module_& m) {
     };
     bind_sum(&emulate_product_sum<float>);
     bind_sum(&emulate_product_sum<double>);
-    m.def("share_integer_product",
-          [](std::int64_t rows, std::int64_t outputs, std::int64_t columns, std::int64_t processors) {
-              const std::int64_t chunk =
-                  tightdp::cuda::records_of_chunk(rows, outputs, columns, tightdp::cuda::kDevicePackedBytes);
-              return describe(tightdp::cuda::share_product(std::min(rows, chunk), outputs, columns, processors));
-          });
+    m.def("share_integer_product", [](std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                      std::int64_t processors) {
+        const std::int64_t chunk =
+            tightdp::cuda::choose_product_chunk(rows, outputs, columns, tightdp::cuda::kDevicePackedBytes);
+        return testing_chunk(tightdp::cuda::share_digit_product(std::min(rows, chunk), outputs, columns, processors));
+    });
 }

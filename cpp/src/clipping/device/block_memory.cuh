@@ -1,5 +1,5 @@
-// Shared memory, loop unrolling and asynchronous copies for kernels. For tests, testing/device_emulation.hpp defines the same
-// names on the host.
+// Shared memory, loop unrolling and asynchronous copies for kernels. For tests, testing/device_emulation.hpp defines
+// the same names on the host.
 #pragma once
 
 #if defined(__CUDACC__)

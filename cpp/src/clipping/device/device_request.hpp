@@ -12,7 +12,8 @@ namespace tightdp {
 
 // Returns a request in the form that a device reads. The result points to `table`, to which the segments of the request
 // are written. Each norm is computed by a team of `lanes` threads.
-inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
+inline clipping::DeviceClip make_device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table,
+                                             int lanes) {
     clipping::DeviceClip clip{};
     std::int64_t tiles = 0;
     for (const ClipSegment& s : r.segments) {
@@ -29,8 +30,8 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     clip.stability = r.stability;
     clip.rule = r.rule;
     clip.rounding = r.dtype != Dtype::float64 && !r.center
-                        ? clipping::single_rounding()
-                        : clipping::double_rounding(clipping::device_chain(clip.columns, lanes));
+                        ? clipping::single_clip_rounding()
+                        : clipping::double_clip_rounding(clipping::device_clip_chain(clip.columns, lanes));
     clip.weights = r.weights;
     clip.center = r.center;
     clip.inverse_scale = r.inverse_scale;
@@ -40,28 +41,28 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
 
 // Returns the inputs of the exact form of a request, in which integers are added. Norms are added in the order of the
 // CPU's plan, and the rounding in `clip` is set to match this order.
-inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
+inline clipping::DeviceExact make_device_exact_clip(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);
     clipping::DeviceExact exact{r.grid,
                                 kLaneLimit * r.grid / r.max_norm,
                                 static_cast<std::int64_t>(plan.tiles.size()),
-                                static_cast<int>(plan.stripe_count()),
+                                static_cast<int>(plan.clip_stripe_count()),
                                 {}};
     std::copy(plan.stripes.begin(), plan.stripes.end(), exact.stripe);
-    if (!clip.rounding.to_single) clip.rounding = clipping::double_rounding(plan.longest_chain);
+    if (!clip.rounding.to_single) clip.rounding = clipping::double_clip_rounding(plan.longest_chain);
     return exact;
 }
 
 // Returns the inputs of the last step of a request, which writes the outputs from `sums`. `sums` may be null.
-inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
-                                            const double* sums) {
+inline clipping::DeviceFinish make_device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
+                                                 const double* sums) {
     clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};
     if (r.stream) f.stream = *r.stream;
     return f;
 }
 
-inline clipping::ExactFinish exact_finish(const ClipRequest& r, const unsigned long long* sums) {
+inline clipping::ExactFinish make_exact_finish(const ClipRequest& r, const unsigned long long* sums) {
     clipping::ExactFinish f{sums,           r.grid,       r.deviation,  r.stream != nullptr,
                             r.out_integers, r.out_double, r.accumulate, {}};
     if (r.stream) f.stream = *r.stream;

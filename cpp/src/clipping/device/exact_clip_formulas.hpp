@@ -10,8 +10,8 @@
 
 namespace tightdp::clipping {
 
-// The squares of a row are added as on the CPU (clipping/clip_plan.hpp), in an order that depends on the columns alone. A
-// tile is a range of columns, and a stripe is a range of tiles. In a tile, each of 16 lanes adds columns that are 16
+// The squares of a row are added as on the CPU (clipping/clip_plan.hpp), in an order that depends on the columns alone.
+// A tile is a range of columns, and a stripe is a range of tiles. In a tile, each of 16 lanes adds columns that are 16
 // apart, and the lanes are added in pairs. Then the tiles of a stripe are added one after the other, and then the
 // stripes.
 inline constexpr int kSquareLanes = 16;
@@ -28,20 +28,21 @@ struct DeviceExact {
 
 // Returns the sum of the squares of a lane's columns in a tile of a row.
 template <class T>
-TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile, int lane) noexcept {
-    const DeviceSegment& segment = segment_of<&DeviceSegment::first_tile>(clip, tile);
+TIGHTDP_HD inline double sum_exact_clip_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile,
+                                                int lane) noexcept {
+    const DeviceSegment& segment = find_clip_segment<&DeviceSegment::first_tile>(clip, tile);
     const std::int64_t begin = (tile - segment.first_tile) * kSquareTile;
     const std::int64_t end = begin + kSquareTile < segment.columns ? begin + kSquareTile : segment.columns;
-    return add_squares(clip, 0.0, row_of<T>(segment, row), segment.first, segment.first + begin + lane,
-                       segment.first + end, kSquareLanes);
+    return add_clip_squares(clip, 0.0, find_clip_row<T>(segment, row), segment.first, segment.first + begin + lane,
+                            segment.first + end, kSquareLanes);
 }
 
 // Computes the factor T_k of row k from the sums of squares of its tiles. An entry x_j of the row becomes the integer
 // trunc(fl(T_k x_j)), where fl denotes rounding to floating point. Returns T_k, or -T_k for a row whose products are
 // computed in double because of its weight.
 template <class T>
-TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
-                                      const double* squares) noexcept {
+TIGHTDP_HD inline double exact_clip_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
+                                           const double* squares) noexcept {
     double square = 0;
     for (int s = 0; s < exact.stripes; ++s) {
         double of_stripe = 0;
@@ -55,20 +56,21 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
         for (; t < exact.stripe[s + 1]; ++t) of_stripe += squares[t];
         square += of_stripe;
     }
-    const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
+    const double norm = device_clip_norm<T>(clip, row, square), weight = clip.clip_weight(row);
     // The host has not checked weights in device memory. A row whose weight is out of range adds nothing.
     if (!(weight >= 0 && weight <= 0x1p32)) return 0;
     const double factor =
-        clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, exact_rounding(clip.rounding));
+        clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, exact_clip_rounding(clip.rounding));
     const bool heavy = weight > exact.lane_weight;
-    const double scaled = grid_factor(factor, 1 / exact.grid, clip.rounding.to_single && !heavy);
+    const double scaled = grid_clip_factor(factor, 1 / exact.grid, clip.rounding.to_single && !heavy);
     return heavy ? -scaled : scaled;
 }
 
-// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. exact_factor() computes the
+// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. exact_clip_factor() computes the
 // factor and explains negative factors.
-TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
-    return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
+TIGHTDP_HD inline unsigned long long exact_clip_term(const DeviceClip& clip, double x, double factor) noexcept {
+    return static_cast<unsigned long long>(
+        static_cast<long long>(factor < 0 ? -factor * x : clip_product(clip, x, factor)));
 }
 
 // The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds
@@ -81,8 +83,9 @@ struct ExactFinish {
     random::RandomStream stream;
 };
 
-TIGHTDP_HD inline void finish_exactly(const DeviceClip& clip, const ExactFinish& f, std::int64_t column) noexcept {
-    const DeviceSegment& segment = segment_of(clip, column);
+TIGHTDP_HD inline void finish_exact_clip_column(const DeviceClip& clip, const ExactFinish& f,
+                                                std::int64_t column) noexcept {
+    const DeviceSegment& segment = find_clip_segment(clip, column);
     const std::int64_t at = column - segment.first;
     unsigned long long sum = f.sums[column];
     if (f.noisy)

@@ -7,8 +7,8 @@
 
 #include "block_memory.cuh"
 #include "exact_clip_formulas.hpp"
-#include "runtime/warp_team.cuh"
 #include "launch_shape.hpp"
+#include "runtime/warp_team.cuh"
 
 namespace tightdp::cuda {
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kSumThreads)
     // item.
     for (std::int64_t base = blockIdx.x * in_block; base < items; base += teams) {
         const std::int64_t asked = base + threadIdx.x / kSquareLanes, item = asked < items ? asked : items - 1;
-        const double square = team.sum(lane_squares<T>(clip, item / tiles, item % tiles, team.lane()));
+        const double square = team.sum(sum_exact_clip_squares<T>(clip, item / tiles, item % tiles, team.lane()));
         if (team.lane() == 0 && asked < items) squares[item] = square;
     }
 }
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kSumThreads)
 template <class T>
 __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, const double* squares, double* factors) {
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (row < clip.rows) factors[row] = exact_factor<T>(clip, exact, row, squares + row * exact.tiles);
+    if (row < clip.rows) factors[row] = exact_clip_factor<T>(clip, exact, row, squares + row * exact.tiles);
 }
 
 // Adds the integers of each column to sums[column]. Each block takes a chunk of rows, and as many columns as it has
@@ -47,15 +47,15 @@ __global__ void __launch_bounds__(kSumThreads)
     const std::int64_t place = blockIdx.x % share.across * threads + threadIdx.x;
     const std::int64_t step = steps > 1 ? place / clip.columns : 0, column = steps > 1 ? place % clip.columns : place;
     if (step >= steps || column >= clip.columns) return;
-    const DeviceSegment& segment = segment_of(clip, column);
+    const DeviceSegment& segment = find_clip_segment(clip, column);
     const std::int64_t stride = steps * segment.stride;
-    const char* at = reinterpret_cast<const char*>(row_of<T>(segment, chunk + step) + (column - segment.first));
+    const char* at = reinterpret_cast<const char*>(find_clip_row<T>(segment, chunk + step) + (column - segment.first));
     unsigned long long sum = 0;
     TIGHTDP_UNROLL_4
     for (std::int64_t r = chunk + step; r < end; r += steps, at += stride) {
-        const double factor = factors[r], x = wide(*reinterpret_cast<const T*>(at));
+        const double factor = factors[r], x = widen_entry(*reinterpret_cast<const T*>(at));
         // A row with entries that are not finite has the factor 0, and its products would be NaN.
-        if (factor != 0) sum += exact_term(clip, transformed(clip, x, column), factor);
+        if (factor != 0) sum += exact_clip_term(clip, transform_clip_entry(clip, x, column), factor);
     }
     if (sum != 0) atomicAdd(sums + column, sum);
 }
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kSumThreads)
 // Writes the outputs. The kernel is static, since it is no template and several translation units include this file.
 static __global__ void __launch_bounds__(kSumThreads) exact_finish_kernel(DeviceClip clip, ExactFinish finish) {
     const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (column < clip.columns) finish_exactly(clip, finish, column);
+    if (column < clip.columns) finish_exact_clip_column(clip, finish, column);
 }
 
 }  // namespace tightdp::cuda

@@ -26,10 +26,10 @@ struct alignas(16) LaneDigits {
 static_assert(32 * sizeof(LaneDigits) == kFragmentBytes);
 
 // Return, for a word of a lane, the line and the first of the four records in this word, counted within the fragment.
-TIGHTDP_HD constexpr int line_of_word(int lane, int word) {
+TIGHTDP_HD constexpr int fragment_line_of_word(int lane, int word) {
     return lane / 4 + 8 * (word % 2);
 }
-TIGHTDP_HD constexpr int record_of_word(int lane, int word) {
+TIGHTDP_HD constexpr int fragment_record_of_word(int lane, int word) {
     return 16 * (word / 2) + 4 * (lane % 4);
 }
 
@@ -43,7 +43,7 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
 
 // Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
 template <int digits>
-TIGHTDP_HD constexpr std::int32_t confine_to_digits(std::int32_t x) {
+TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);
     return x < -most ? -most : x > most ? most : x;
 }
@@ -73,12 +73,12 @@ struct ProductShares {
     // stages.
     std::int64_t across, down, stages, share;
 
-    TIGHTDP_HD std::int64_t splits() const { return (stages + share - 1) / share; }
-    TIGHTDP_HD std::int64_t blocks() const { return across * down * splits(); }
-    TIGHTDP_HD std::int64_t packed_outputs() const { return down * kBlockOutputs; }
-    TIGHTDP_HD std::int64_t packed_columns() const { return across * kBlockColumns; }
-    TIGHTDP_HD std::int64_t record_bytes() const {
-        return kWeightDigits * packed_outputs() + kInputDigits * packed_columns();
+    TIGHTDP_HD std::int64_t count_product_splits() const { return (stages + share - 1) / share; }
+    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_splits(); }
+    TIGHTDP_HD std::int64_t count_packed_outputs() const { return down * kBlockOutputs; }
+    TIGHTDP_HD std::int64_t count_packed_columns() const { return across * kBlockColumns; }
+    TIGHTDP_HD std::int64_t packed_record_bytes() const {
+        return kWeightDigits * count_packed_outputs() + kInputDigits * count_packed_columns();
     }
 
     // The first output, column and stage of a block. Blocks that run at the same time have few different outputs and
@@ -86,7 +86,7 @@ struct ProductShares {
     struct Place {
         std::int64_t output, column, stage;
     };
-    TIGHTDP_HD Place place(std::int64_t block) const {
+    TIGHTDP_HD Place place_product_block(std::int64_t block) const {
         constexpr std::int64_t kBand = 8;  // number of consecutive blocks with the same columns
         const std::int64_t tile = block % (across * down), first = tile / (kBand * across) * kBand;
         const std::int64_t left = down - first, band = left < kBand ? left : kBand, in_band = tile - first * across;
@@ -97,24 +97,27 @@ struct ProductShares {
 
 // Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`. The number is at
 // least one stage.
-inline std::int64_t records_of_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                     std::int64_t packed_bytes) {
-    const ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), 1, 1};
-    return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.record_bytes() * kStageRecords), 1,
-                                                    std::max<std::int64_t>(ceiling(rows, kStageRecords), 1));
+inline std::int64_t choose_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                         std::int64_t packed_bytes) {
+    const ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs), 1, 1};
+    return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.packed_record_bytes() * kStageRecords), 1,
+                                                    std::max<std::int64_t>(ceiling_quotient(rows, kStageRecords), 1));
 }
 
 // Shares a product among thread blocks, as if each of `processors` multiprocessors ran one block at a time.
-inline ProductShares share_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                   std::int64_t processors) {
-    ProductShares s{ceiling(columns, kBlockColumns), ceiling(outputs, kBlockOutputs), ceiling(rows, kStageRecords), 1};
+inline ProductShares share_digit_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                         std::int64_t processors) {
+    ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs),
+                    ceiling_quotient(rows, kStageRecords), 1};
     // Starting a block and adding its sums takes about as long as this number of stages.
     constexpr std::int64_t kStart = 4;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (std::int64_t splits = ceiling(s.stages, kMostStages);
-         splits <= std::max(ceiling(s.stages, kMostStages), std::min(processors, s.stages / kStart)); ++splits) {
-        const std::int64_t share = ceiling(s.stages, splits);
-        const std::int64_t cost = ceiling(s.across * s.down * ceiling(s.stages, share), processors) * (share + kStart);
+    for (std::int64_t splits = ceiling_quotient(s.stages, kMostStages);
+         splits <= std::max(ceiling_quotient(s.stages, kMostStages), std::min(processors, s.stages / kStart));
+         ++splits) {
+        const std::int64_t share = ceiling_quotient(s.stages, splits);
+        const std::int64_t cost =
+            ceiling_quotient(s.across * s.down * ceiling_quotient(s.stages, share), processors) * (share + kStart);
         if (cost < least) least = cost, s.share = share;
     }
     return s;

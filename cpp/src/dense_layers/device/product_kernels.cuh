@@ -22,22 +22,23 @@ struct IntegerMatrix {  // [records][lines]
     std::int64_t records, lines;
 
     template <int digits>
-    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
-        return confine_to_digits<digits>(values[record * lines + line]);
+    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+        return confine_to_product_digits<digits>(values[record * lines + line]);
     }
 };
 template <class T>
-struct RoundedRows {  // inputs [records][lines], which are multiplied by the steps of their rows
+struct RoundedRows {  // inputs [records][lines], which are multiplied by the rounding factors of their rows
     const T* values;
     std::int64_t records, lines;
-    const double* steps;
+    const double* rounding_factors;
 
     template <int>
-    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
-        const double step = steps[record];
-        if (!(step > 0)) return 0;  // the row may have entries that are not finite
-        return static_cast<std::int32_t>(
-            confine(nearest_integer(static_cast<double>(values[record * lines + line]) * step), kLargestEntry));
+    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+        const double rounding_factor = rounding_factors[record];
+        if (!(rounding_factor > 0)) return 0;  // the row may have entries that are not finite
+        return static_cast<std::int32_t>(confine_layer_number(
+            nearest_layer_integer(static_cast<double>(values[record * lines + line]) * rounding_factor),
+            kLargestEntry));
     }
 };
 struct ClippedWeights {  // [lines][records], integers in doubles
@@ -45,8 +46,8 @@ struct ClippedWeights {  // [lines][records], integers in doubles
     std::int64_t records, lines;
 
     template <int>
-    TIGHTDP_HD std::int32_t at(std::int64_t record, std::int64_t line) const {
-        return static_cast<std::int32_t>(confine(values[line * records + record], kLargestWeight));
+    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+        return static_cast<std::int32_t>(confine_layer_number(values[line * records + record], kLargestWeight));
     }
 };
 
@@ -68,12 +69,12 @@ __global__ void __launch_bounds__(kPackThreads)
     LaneDigits found[digits] = {};
     TIGHTDP_UNROLL
     for (int word = 0; word < 4; ++word) {
-        const std::int64_t line = tile * kFragmentLines + line_of_word(lane, word);
-        const std::int64_t record = block * kFragmentRecords + record_of_word(lane, word);
+        const std::int64_t line = tile * kFragmentLines + fragment_line_of_word(lane, word);
+        const std::int64_t record = block * kFragmentRecords + fragment_record_of_word(lane, word);
         TIGHTDP_UNROLL
         for (int i = 0; i < 4; ++i) {
             const bool inside = line < from.lines && record + i < from.records;
-            std::int32_t left = inside ? from.template at<digits>(record + i, line) : 0;
+            std::int32_t left = inside ? from.template integer_at<digits>(record + i, line) : 0;
             TIGHTDP_UNROLL
             for (int d = 0; d < digits; ++d) {
                 found[d].word[word] |= (static_cast<std::uint32_t>(left) & 255) << (8 * i);
@@ -88,8 +89,8 @@ __global__ void __launch_bounds__(kPackThreads)
 
 // Starts to copy one stage of a thread block's packed weights and inputs. The stage's tiles follow each other in shared
 // memory. `blocks` is the number of packed blocks of records.
-__device__ inline void copy_stage(unsigned char* shared, const unsigned char* weights, const unsigned char* inputs,
-                                  std::int64_t blocks, std::int64_t stage) {
+__device__ inline void copy_product_stage(unsigned char* shared, const unsigned char* weights,
+                                          const unsigned char* inputs, std::int64_t blocks, std::int64_t stage) {
     const auto copy = [&](unsigned char* to, const unsigned char* from, int size, int tile_bytes) {
         TIGHTDP_UNROLL
         for (int at = 16 * static_cast<int>(threadIdx.x); at < size; at += 16 * kProductThreads)
@@ -109,7 +110,7 @@ struct WarpSums {
 
 // Adds the products of 32 records to the sums. `weights` and `inputs` point to the warp's first fragments of these
 // records.
-__device__ inline void add_fragments(WarpSums& s, const unsigned char* weights, const unsigned char* inputs) {
+__device__ inline void add_product_fragments(WarpSums& s, const unsigned char* weights, const unsigned char* inputs) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     LaneDigits q[WarpSums::kColumnTiles / 2][kInputDigits];
     TIGHTDP_UNROLL
@@ -131,8 +132,8 @@ __device__ inline void add_fragments(WarpSums& s, const unsigned char* weights, 
 
 // Adds a warp's sums to the totals [outputs][columns], modulo 2^64. Sums with the index d in [power of 2^8] are in
 // units of 2^(8 d).
-__device__ inline void add_to_totals(const WarpSums& s, std::int64_t output, std::int64_t column, std::int64_t outputs,
-                                     std::int64_t columns, unsigned long long* totals) {
+__device__ inline void add_product_to_totals(const WarpSums& s, std::int64_t output, std::int64_t column,
+                                             std::int64_t outputs, std::int64_t columns, unsigned long long* totals) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     TIGHTDP_UNROLL
     for (int m = 0; m < WarpSums::kOutputTiles; ++m) TIGHTDP_UNROLL
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kProductThreads)
     multiply_digits_kernel(ProductShares shares, const unsigned char* weights, const unsigned char* inputs,
                            std::int64_t outputs, std::int64_t columns, unsigned long long* totals) {
     TIGHTDP_SHARED_MEMORY(shared);
-    const ProductShares::Place place = shares.place(blockIdx.x);
+    const ProductShares::Place place = shares.place_product_block(blockIdx.x);
     const std::int64_t blocks = shares.stages * kStageFragments;
     const std::int64_t end = place.stage + shares.share < shares.stages ? place.stage + shares.share : shares.stages;
     weights += place.output / kFragmentLines * blocks * kWeightDigits * kFragmentBytes;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(kProductThreads)
     WarpSums s = {};
     for (int ahead = 0; ahead < slots - 1; ++ahead) {
         if (place.stage + ahead < end)
-            copy_stage(shared + ahead * kStageBytes, weights, inputs, blocks, place.stage + ahead);
+            copy_product_stage(shared + ahead * kStageBytes, weights, inputs, blocks, place.stage + ahead);
         close_batch();
     }
     int slot = 0;
@@ -174,8 +175,8 @@ __global__ void __launch_bounds__(kProductThreads)
         wait_batches<slots - 2>();
         __syncthreads();  // this stage has arrived for all threads, and no thread still reads the stage before
         if (stage + slots - 1 < end)
-            copy_stage(shared + (slot > 0 ? slot - 1 : slots - 1) * kStageBytes, weights, inputs, blocks,
-                       stage + slots - 1);
+            copy_product_stage(shared + (slot > 0 ? slot - 1 : slots - 1) * kStageBytes, weights, inputs, blocks,
+                               stage + slots - 1);
         close_batch();
         if (beyond) continue;
         const unsigned char* const w = shared + slot * kStageBytes + down * WarpSums::kOutputTiles * kTileWeights;
@@ -183,9 +184,9 @@ __global__ void __launch_bounds__(kProductThreads)
             shared + slot * kStageBytes + kStageWeights + across * (kWarpLines / kFragmentLines) * kTileInputs;
         TIGHTDP_UNROLL
         for (int k = 0; k < kStageFragments; ++k)
-            add_fragments(s, w + k * kWeightDigits * kFragmentBytes, q + k * kInputDigits * kFragmentBytes);
+            add_product_fragments(s, w + k * kWeightDigits * kFragmentBytes, q + k * kInputDigits * kFragmentBytes);
     }
-    if (!beyond) add_to_totals(s, output, column, outputs, columns, totals);
+    if (!beyond) add_product_to_totals(s, output, column, outputs, columns, totals);
 }
 
 }  // namespace tightdp::cuda
